@@ -73,6 +73,13 @@ impl InvalidInput {
     }
 }
 
+impl From<std::convert::Infallible> for InvalidInput {
+    /// Lets a function take "anything that can become a path", a path included.
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
 /// An answer of the service, or of a gateway before it, that says no.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{operation} was answered with {status}{}", said(code.as_deref(), message.as_deref()))]

@@ -1,0 +1,206 @@
+//! How a command ended.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::output::Output;
+use super::signal::Signal;
+use crate::wire::ExecAnswer;
+
+/// The id of an exec, given by the service.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ExecId(String);
+
+impl ExecId {
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for ExecId {
+    fn from(id: String) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for ExecId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What ended a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "these are the ways a process can end here"
+)]
+pub enum Termination {
+    /// It exited by itself, with this code.
+    Exited(i32),
+    /// A signal killed it.
+    Signaled(Signal),
+    /// It was killed at its time limit.
+    TimedOut,
+}
+
+/// The result of a command that was carried out to its end, whatever that was: an exit code
+/// other than zero is a result, not an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExecResult {
+    /// The id of the service's record.
+    pub exec_id: ExecId,
+    /// What ended it.
+    pub termination: Termination,
+    /// What it wrote to standard output.
+    pub stdout: Output,
+    /// What it wrote to standard error.
+    pub stderr: Output,
+    /// How long it ran, by the service's clock. No queueing, provisioning or network is in it.
+    pub duration: Duration,
+}
+
+impl ExecResult {
+    /// Reads the answer of a service, whose ways to say "killed by a signal" differ.
+    ///
+    /// # Errors
+    /// Where the answer does not say how the command ended. A missing exit code is never read as
+    /// zero.
+    pub(crate) fn from_answer(answer: ExecAnswer) -> Result<Self, String> {
+        let termination = if answer.timed_out {
+            Termination::TimedOut
+        } else if let Some(signal) = answer.signal.as_deref().filter(|name| !name.is_empty()) {
+            Termination::Signaled(Signal::from(signal))
+        } else if let Some(code) = answer.exit_code {
+            Termination::Exited(code)
+        } else {
+            return Err("there is no exit code, no signal and no timeout".to_owned());
+        };
+        let output = |text: String, truncated| {
+            Output::new(Bytes::from(text.into_bytes()), truncated, answer.timed_out)
+        };
+        Ok(Self {
+            exec_id: ExecId(answer.exec_id),
+            termination,
+            stdout: output(answer.stdout, answer.stdout_truncated),
+            stderr: output(answer.stderr, answer.stderr_truncated),
+            duration: Duration::from_millis(answer.duration_ms),
+        })
+    }
+
+    /// The code it exited with, where it did.
+    #[must_use]
+    pub fn exit_code(&self) -> Option<i32> {
+        match self.termination {
+            Termination::Exited(code) => Some(code),
+            Termination::Signaled(_) | Termination::TimedOut => None,
+        }
+    }
+
+    /// Whether it was killed at its time limit.
+    #[must_use]
+    pub fn timed_out(&self) -> bool {
+        self.termination == Termination::TimedOut
+    }
+
+    /// Whether it exited with code 0. That is what the process says, not that its work is right.
+    #[must_use]
+    pub fn success(&self) -> bool {
+        self.termination == Termination::Exited(0)
+    }
+
+    /// The facts without the output, to keep as evidence.
+    #[must_use]
+    pub fn receipt(&self) -> Receipt {
+        Receipt {
+            exec_id: self.exec_id.clone(),
+            exit_code: self.exit_code(),
+            signal: match &self.termination {
+                Termination::Signaled(signal) => Some(signal.clone()),
+                Termination::TimedOut => Some(Signal::Kill),
+                Termination::Exited(_) => None,
+            },
+            duration_ms: u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
+            timed_out: self.timed_out(),
+            stdout_truncated: self.stdout.is_truncated(),
+            stderr_truncated: self.stderr.is_truncated(),
+        }
+    }
+}
+
+/// What happened, without what was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Receipt {
+    /// The id of the service's record.
+    pub exec_id: ExecId,
+    /// The code it exited with; null where it did not exit by itself.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it; null where none did.
+    pub signal: Option<Signal>,
+    /// Milliseconds from start to end, by the service's clock.
+    pub duration_ms: u64,
+    /// Whether it was killed at its time limit.
+    pub timed_out: bool,
+    /// Whether it wrote more to standard output than was captured.
+    pub stdout_truncated: bool,
+    /// Whether it wrote more to standard error than was captured.
+    pub stderr_truncated: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<ExecResult, String> {
+        ExecResult::from_answer(serde_json::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn every_spelling_of_an_end_is_one_termination() {
+        let kill = Termination::Signaled(Signal::Kill);
+        let table = [
+            (r#"{"exit_code":0}"#, Termination::Exited(0)),
+            (r#"{"exit_code":124}"#, Termination::Exited(124)),
+            (r#"{"exit_code":137}"#, Termination::Exited(137)),
+            (r#"{"exit_code":-1,"signal":"SIGKILL"}"#, kill.clone()),
+            (r#"{"exit_code":null,"signal":"SIGKILL"}"#, kill.clone()),
+            (r#"{"exit_code":137,"signal":"SIGKILL"}"#, kill),
+            (
+                r#"{"exit_code":-1,"signal":"SIGKILL","timed_out":true}"#,
+                Termination::TimedOut,
+            ),
+        ];
+        for (text, want) in table {
+            assert_eq!(read(text).unwrap().termination, want, "{text}");
+        }
+        for silent in [
+            "{}",
+            r#"{"exit_code":null}"#,
+            r#"{"exit_code":null,"signal":""}"#,
+        ] {
+            read(silent).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_receipt_holds_the_facts_and_no_output() {
+        let text = r#"{"exec_id":"e1","exit_code":-1,"signal":"SIGKILL","timed_out":true,
+            "stdout":"secret","stderr":"","duration_ms":12,"stdout_truncated":true}"#;
+        let receipt = read(text).unwrap().receipt();
+        assert_eq!(
+            serde_json::to_value(&receipt).unwrap(),
+            serde_json::json!({
+                "exec_id": "e1", "exit_code": null, "signal": "SIGKILL", "duration_ms": 12,
+                "timed_out": true, "stdout_truncated": true, "stderr_truncated": false
+            })
+        );
+    }
+}
