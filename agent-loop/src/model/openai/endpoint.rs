@@ -83,7 +83,10 @@ mod tests {
             ),
         ];
         for (base, full) in table {
-            assert_eq!(BaseUrl::parse(base).unwrap().route("/chat/completions"), full);
+            assert_eq!(
+                BaseUrl::parse(base).unwrap().route("/chat/completions"),
+                full
+            );
         }
     }
 

@@ -8,21 +8,9 @@ pub(super) const KEPT: usize = 1024;
 /// How much of a text is looked at: far more than is kept, so that no needle is cut in two.
 const LOOKED_AT: usize = 64 * 1024;
 const HIDDEN: &str = "<redacted>";
-/// Names whose value is hidden in any spelling of upper and lower case.
-const NAMES: [&str; 9] = [
-    "authorization",
-    "api-key",
-    "api_key",
-    "apikey",
-    "access-token",
-    "access_token",
-    "accesstoken",
-    "password",
-    "secret",
-];
-
-/// Removes one key, however it is written, and the values of telling names.
-#[derive(Default)]
+/// Removes one key, however it is written. The values of telling names are taken out by
+/// [`Private`](crate::Private) itself, into which all of this goes.
+#[derive(Clone, Default)]
 pub(super) struct Redactor {
     needles: Vec<String>,
 }
@@ -48,19 +36,26 @@ impl Redactor {
 
     /// `text` without secrets and control characters, at most [`KEPT`] bytes and a remark long.
     pub(super) fn clean(&self, text: &str) -> String {
-        let (looked_at, _) = text.split_at(text.floor_char_boundary(LOOKED_AT));
+        let (looked_at, rest) = split(text, LOOKED_AT);
         let mut clean = looked_at.to_owned();
         for needle in &self.needles {
             clean = clean.replace(needle, HIDDEN);
         }
-        clean = hide_named_values(&clean);
-        let (kept, cut) = clean.split_at(clean.floor_char_boundary(KEPT));
+        let (kept, cut) = split(&clean, KEPT);
         let mut shown = printable(kept);
-        if !cut.is_empty() || looked_at.len() < text.len() {
+        if !cut.is_empty() || !rest.is_empty() {
             shown.push_str(&format!(" [cut, {} bytes in all]", text.len()));
         }
         shown
     }
+}
+
+/// `text` in two, the first at most `length` bytes long and whole in its characters.
+fn split(text: &str, length: usize) -> (&str, &str) {
+    let at = (0..=length.min(text.len()))
+        .rev()
+        .find(|at| text.is_char_boundary(*at));
+    text.split_at(at.unwrap_or_default())
 }
 
 fn json_escaped(text: &str) -> String {
@@ -92,53 +87,6 @@ fn printable(text: &str) -> String {
     shown
 }
 
-/// Hides `value` in `name: value`, `name=value`, `"name": "value"` and `'name': 'value'`.
-fn hide_named_values(text: &str) -> String {
-    // ASCII lower case keeps every byte position.
-    let lower = text.to_ascii_lowercase();
-    let mut shown = String::with_capacity(text.len());
-    let mut at = 0;
-    while let Some((start, end)) = next_named_value(&lower, at) {
-        shown.push_str(text.get(at..start).unwrap_or_default());
-        shown.push_str(HIDDEN);
-        at = end;
-    }
-    shown.push_str(text.get(at..).unwrap_or_default());
-    shown
-}
-
-/// The place of the first value at or after `from` that belongs to a telling name.
-fn next_named_value(lower: &str, from: usize) -> Option<(usize, usize)> {
-    let mut at = from;
-    loop {
-        let rest = lower.get(at..)?;
-        let (found, name) = NAMES
-            .iter()
-            .filter_map(|name| Some((rest.find(name)?, *name)))
-            .min()?;
-        let after_name = at + found + name.len();
-        match value_after(lower, after_name) {
-            Some((start, end)) if start < end => return Some((start, end)),
-            _ => at = after_name,
-        }
-    }
-}
-
-fn value_after(lower: &str, at: usize) -> Option<(usize, usize)> {
-    let rest = lower.get(at..)?;
-    let after_quote = rest.trim_start_matches(['"', '\'', '\\']).trim_start();
-    let value = after_quote.strip_prefix([':', '='])?.trim_start();
-    let opened = value.trim_start_matches('\\');
-    let (value, ends): (&str, &[char]) = match opened.chars().next() {
-        Some('"') => (opened.get(1..)?, &['"', '\\', '\n']),
-        Some('\'') => (opened.get(1..)?, &['\'', '\\', '\n']),
-        _ => (value, &['"', '\'', ',', ';', '&', '}', '\n']),
-    };
-    let start = lower.len() - value.len();
-    let length = value.find(ends).unwrap_or(value.len());
-    Some((start, start + length))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -146,35 +94,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_value_of_a_telling_name_is_hidden_in_every_spelling() {
-        let table = [
-            ("X-API-KEY: v", "X-API-KEY: <redacted>"),
-            ("x-api-key: v", "x-api-key: <redacted>"),
-            ("Authorization: token v", "Authorization: <redacted>"),
-            (r#"{"apiKey": "v", "a": 1}"#, r#"{"apiKey": "<redacted>", "a": 1}"#),
-            ("{'authorization': 'Bearer v'}", "{'authorization': '<redacted>'}"),
-            (r#"{\"api_key\": \"v\"}"#, r#"{\"api_key\": \"<redacted>\"}"#),
-            ("?api_key=v&b=2", "?api_key=<redacted>&b=2"),
-            ("PASSWORD = v\nnext", "PASSWORD = <redacted>\nnext"),
-            ("secret:", "secret:"),
-            ("the api-key is wrong", "the api-key is wrong"),
-            ("6030 tokens, max_tokens: 4", "6030 tokens, max_tokens: 4"),
-        ];
-        for (said, shown) in table {
-            assert_eq!(Redactor::default().clean(said), shown);
-        }
-    }
-
-    #[test]
     fn a_long_text_is_cut_and_says_so() {
         let text = "ä".repeat(40_000);
         let shown = Redactor::default().clean(&text);
-        assert_eq!(shown, format!("{} [cut, 80000 bytes in all]", "ä".repeat(KEPT / 2)));
+        assert_eq!(
+            shown,
+            format!("{} [cut, 80000 bytes in all]", "ä".repeat(KEPT / 2))
+        );
     }
 
     #[test]
     fn control_characters_are_made_visible() {
-        assert_eq!(Redactor::default().clean("\0\u{1b}[2J\u{7}ok\nyes\n"), "\\u{0}\\u{1b}[2J\\u{7}ok\nyes");
+        assert_eq!(
+            Redactor::default().clean("\0\u{1b}[2J\u{7}ok\nyes\n"),
+            "\\u{0}\\u{1b}[2J\\u{7}ok\nyes"
+        );
     }
 
     #[test]

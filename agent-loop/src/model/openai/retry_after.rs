@@ -49,18 +49,34 @@ mod tests {
     fn every_form_of_a_wait_is_read_and_nothing_else() {
         const NOW: &str = "Wed, 21 Oct 2026 07:27:50 GMT";
         const THEN: &str = "Wed, 21 Oct 2026 07:28:00 GMT";
-        let table: &[(&[(&str, &str)], Option<u64>)] = &[
+        type Row = (&'static [(&'static str, &'static str)], Option<u64>);
+        let table: &[Row] = &[
             (&[], None),
             (&[("retry-after", "7")], Some(7_000)),
             (&[("retry-after", " 7 ")], Some(7_000)),
             (&[("retry-after", "0")], Some(0)),
             (&[("retry-after", "0.25")], Some(250)),
             (&[("retry-after-ms", "1500")], Some(1_500)),
-            (&[("retry-after-ms", "1500"), ("retry-after", "7")], Some(1_500)),
-            (&[("retry-after-ms", "soon"), ("retry-after", "7")], Some(7_000)),
+            (
+                &[("retry-after-ms", "1500"), ("retry-after", "7")],
+                Some(1_500),
+            ),
+            (
+                &[("retry-after-ms", "soon"), ("retry-after", "7")],
+                Some(7_000),
+            ),
             (&[("retry-after", THEN)], Some(10_000)),
-            (&[("retry-after", THEN), ("date", "Wed, 21 Oct 2026 07:27:55 GMT")], Some(5_000)),
-            (&[("retry-after", THEN), ("date", "yesterday")], Some(10_000)),
+            (
+                &[
+                    ("retry-after", THEN),
+                    ("date", "Wed, 21 Oct 2026 07:27:55 GMT"),
+                ],
+                Some(5_000),
+            ),
+            (
+                &[("retry-after", THEN), ("date", "yesterday")],
+                Some(10_000),
+            ),
             (&[("retry-after", "Wed, 21 Oct 2026 07:00:00 GMT")], Some(0)),
             (&[("retry-after", "-1")], None),
             (&[("retry-after", "inf")], None),
