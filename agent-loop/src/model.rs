@@ -1,5 +1,7 @@
 //! The model: what it is asked, and what it answers.
 
+#[cfg(feature = "openai")]
+pub mod openai;
 mod scripted;
 
 use std::fmt;
