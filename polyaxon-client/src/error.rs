@@ -217,7 +217,7 @@ pub enum Error {
         /// What else is known, in a half sentence that starts with a separator, or nothing.
         hint: String,
         /// The last failure while waiting, if any.
-        source: Option<Box<Error>>,
+        source: Option<Box<Self>>,
     },
 }
 

@@ -1,0 +1,147 @@
+//! Waiting for a run to come as far as it should.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Runs;
+use super::model::{RunStatus, Statuses};
+use crate::error::Error;
+use crate::ids::RunUuid;
+
+/// How quickly the status is asked for again at first.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// And at last.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long to wait, and whom to tell meanwhile.
+#[must_use = "a Wait does nothing until it is passed on"]
+pub struct Wait {
+    limit: Duration,
+    on_progress: Option<Listener>,
+}
+
+type Listener = Box<dyn FnMut(&Statuses) + Send>;
+
+impl Wait {
+    /// Waits this long at most.
+    pub fn up_to(limit: Duration) -> Self {
+        Self {
+            limit,
+            on_progress: None,
+        }
+    }
+
+    /// Calls `tell` with each change of the run's conditions, and once at the start.
+    pub fn on_progress(mut self, tell: impl FnMut(&Statuses) + Send + 'static) -> Self {
+        self.on_progress = Some(Box::new(tell));
+        self
+    }
+
+    /// How long it waits.
+    #[must_use]
+    pub fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    pub(super) fn tell(&mut self, statuses: &Statuses) {
+        if let Some(tell) = &mut self.on_progress {
+            tell(statuses);
+        }
+    }
+}
+
+impl From<Duration> for Wait {
+    fn from(limit: Duration) -> Self {
+        Self::up_to(limit)
+    }
+}
+
+impl fmt::Debug for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wait")
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Runs {
+    /// Waits until the run's status is `target`, asking every 10 ms at first and every 5 s at
+    /// last. Failures that can pass (a busy server, a broken connection) are waited out.
+    ///
+    /// # Errors
+    /// [`Error::RunEnded`] at once where the run ends otherwise, with reason and message of its
+    /// last condition; [`Error::WaitTimedOut`] with the last status; [`Error::Api`] where the
+    /// call is refused.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the run is only looked at.
+    pub async fn wait_for(
+        &self,
+        run: RunUuid,
+        target: &RunStatus,
+        wait: impl Into<Wait> + Send,
+    ) -> Result<Statuses, Error> {
+        let mut wait = wait.into();
+        let started = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        let mut last: Option<Statuses> = None;
+        loop {
+            let failure = match self.statuses(run).await {
+                Ok(now) => {
+                    if last.as_ref() != Some(&now) {
+                        wait.tell(&now);
+                    }
+                    if &now.status == target {
+                        return Ok(now);
+                    }
+                    if now.status.is_final() {
+                        return Err(ended(now));
+                    }
+                    last = Some(now);
+                    None
+                }
+                Err(error) if error.is_retryable() => Some(Box::new(error)),
+                Err(error) => return Err(error),
+            };
+            let left = wait.limit.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                let status = last.map_or(RunStatus::Unknown, |statuses| statuses.status);
+                return Err(Error::WaitTimedOut {
+                    run,
+                    last: status,
+                    waited: started.elapsed(),
+                    hint: self.hint(run).await,
+                    source: failure,
+                });
+            }
+            tokio::time::sleep(pause.min(left)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// What a status alone does not show.
+    async fn hint(&self, run: RunUuid) -> String {
+        match self.get(run).await {
+            Ok(run) if run.pending.is_some() => {
+                format!(", it waits for: {}", run.pending.unwrap_or_default())
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// The error of a run that has come to another end.
+fn ended(statuses: Statuses) -> Error {
+    let (reason, message) = match statuses.status_conditions.into_iter().next_back() {
+        Some(condition) => (condition.reason, condition.message),
+        None => (None, None),
+    };
+    Error::RunEnded {
+        run: statuses.uuid,
+        status: statuses.status,
+        reason,
+        message,
+    }
+}

@@ -1,0 +1,136 @@
+//! One call as a value: what is asked for, and whether asking twice does harm.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use crate::error::{Error, InvalidInput};
+
+/// Whether a call may be sent again when nobody knows what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the two cases are complete")]
+pub enum Repeat {
+    /// Twice is like once: all reading, and what sets something to a value.
+    Harmless,
+    /// Twice can be twice: executing, appending, creating. Sent again only where the first was
+    /// surely not carried out.
+    Never,
+}
+
+/// One call of a service. A value; [`Transport`](super::Transport) sends it.
+#[derive(Clone, Debug)]
+#[must_use = "an Operation does nothing until it is sent"]
+pub struct Operation {
+    pub(super) name: &'static str,
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) query: Vec<(&'static str, String)>,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<Bytes>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) repeat: Repeat,
+}
+
+impl Operation {
+    /// A `GET`, harmless to repeat. `name` is what errors call it: `fs.stat`. `path` is below the
+    /// host's base path, its segments already encoded.
+    pub fn get(name: &'static str, path: impl Into<String>) -> Self {
+        Self::new(name, Method::GET, path.into(), Repeat::Harmless)
+    }
+
+    /// A `POST`, not repeated unless [`harmless`](Self::harmless).
+    pub fn post(name: &'static str, path: impl Into<String>) -> Self {
+        Self::new(name, Method::POST, path.into(), Repeat::Never)
+    }
+
+    /// A `DELETE`, not repeated unless [`harmless`](Self::harmless).
+    pub fn delete(name: &'static str, path: impl Into<String>) -> Self {
+        Self::new(name, Method::DELETE, path.into(), Repeat::Never)
+    }
+
+    fn new(name: &'static str, method: Method, path: String, repeat: Repeat) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            http::header::ACCEPT,
+            HeaderValue::from_static("application/json"),
+        );
+        Self {
+            name,
+            method,
+            path,
+            query: Vec::new(),
+            headers,
+            body: None,
+            timeout: None,
+            repeat,
+        }
+    }
+
+    /// Adds a parameter to the query; it is encoded when sent.
+    pub fn query(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.query.push((name, value.into()));
+        self
+    }
+
+    /// Sends this value as JSON.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] where the value has no JSON form.
+    pub fn json<T: serde::Serialize>(mut self, value: &T) -> Result<Self, Error> {
+        let text = serde_json::to_vec(value)
+            .map_err(|error| InvalidInput::new("body", format!("has no JSON form: {error}")))?;
+        self.body = Some(text.into());
+        let json = HeaderValue::from_static("application/json");
+        Ok(self.header(http::header::CONTENT_TYPE, json))
+    }
+
+    /// Sends these bytes as they are.
+    pub fn bytes(mut self, body: Bytes) -> Self {
+        self.body = Some(body);
+        let bytes = HeaderValue::from_static("application/octet-stream");
+        self.header(http::header::CONTENT_TYPE, bytes)
+    }
+
+    /// Sets a header.
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// Asks for bytes that no proxy has compressed.
+    pub fn accept_bytes(self) -> Self {
+        self.header(
+            http::header::ACCEPT,
+            HeaderValue::from_static("application/octet-stream"),
+        )
+        .header(
+            http::header::ACCEPT_ENCODING,
+            HeaderValue::from_static("identity"),
+        )
+    }
+
+    /// The limit from the first byte sent to the last received. Default: the client's.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Says that sending it twice is like once.
+    pub fn harmless(mut self) -> Self {
+        self.repeat = Repeat::Harmless;
+        self
+    }
+
+    /// What errors and spans call it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether it may be repeated blindly.
+    #[must_use]
+    pub fn repeat(&self) -> Repeat {
+        self.repeat
+    }
+}
