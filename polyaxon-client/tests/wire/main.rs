@@ -1,6 +1,11 @@
 //! What the client sends, and what it makes of the answers. The server is a stub of ours; what it
 //! says is written after the documented API.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests; a failure is a failed test"
+)]
+
 use polyaxon_client::{Client, Config, ProjectRef, RunUuid, Token};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
