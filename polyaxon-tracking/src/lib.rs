@@ -1,1 +1,75 @@
-//! Under construction.
+//! Tracked Polyaxon runs: what went in, what was measured, what came out, and where it lies.
+//!
+//! ```
+//! use polyaxon_tracking::{ArtifactRef, TrackedRun, Tracking, read_metric_series};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let folder = folder.path();
+//! let run = TrackedRun::start(Tracking::offline(folder).name("candidate-7")).await?;
+//! run.log_inputs([("task_id", json!("parse-amounts")), ("case_set", json!(7))])?;
+//!
+//! let receipt = run.outputs_path("receipts/step-1.json")?;
+//! std::fs::write(&receipt, r#"{"exit_code": 0}"#)?;
+//! run.log_artifact_ref(ArtifactRef::file(&receipt).name("command-receipt"))?;
+//! run.log_metrics(1, [("command_duration_ms", 12.5), ("fixture_matches", 1.0)])?;
+//!
+//! let report = run.end().await?.ensure_complete()?;
+//! assert_eq!(report.written(), 2);
+//!
+//! let events = run.path().join("events/metric/command_duration_ms.plx");
+//! let durations = read_metric_series(events)?;
+//! assert_eq!(durations.last().map(|point| (point.step, point.value)), Some((Some(1), 12.5)));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The files are those of Polyaxon's own Python module for the same calls, so its client can push
+//! the run to a server and Polyaxon's pages show it. There are no features to choose from.
+//!
+//! Start with [`TrackedRun`] and [`Tracking`]; then [`At`] for steps and times, [`ArtifactRef`] for
+//! files, [`Report`] for what became of it all.
+//!
+//! # What is kept where
+//!
+//! Below the run's folder: `events/metric/NAME.plx`, a line a value; `outputs/`, your files;
+//! `run.plx.json`, the run's record; `lineages.plx.json`, its references and the summaries of its
+//! metrics. The two JSON files are replaced whole and never seen half written, the first of them
+//! from the start on and about every second while there is something new. The summaries come at the
+//! end, as they need all values.
+//!
+//! # Names
+//!
+//! The platform stores names in ASCII letters, digits, `_` and `-`: `train/loss` becomes
+//! `train__loss`. Here a name of which nothing would be left is refused, and so is one that would
+//! be stored like another: both would be one series.
+
+#![forbid(unsafe_code)]
+
+mod artifact;
+mod error;
+mod files;
+mod float;
+mod lineage;
+mod metrics;
+mod name;
+mod outputs;
+mod queue;
+mod record;
+mod report;
+mod run;
+mod series;
+mod summary;
+mod time;
+mod writer;
+
+pub use artifact::{ArtifactKind, ArtifactRef};
+pub use error::Error;
+pub use metrics::{At, MetricValue};
+pub use name::NameUse;
+pub use record::Ending;
+pub use report::{Missing, Report, Unwritten};
+pub use run::{TrackedRun, Tracking};
+pub use series::{MetricPoint, MetricSeries, read_metric_series};

@@ -1,0 +1,456 @@
+//! References to files and folders: lineage records, no copies.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use md5::{Digest, Md5};
+use polyaxon_client::RunUuid;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+use crate::name::Name;
+
+/// The platform's kinds of artifacts. The words are the wire's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the variants are the platform's own words")]
+pub enum ArtifactKind {
+    Analysis,
+    Artifact,
+    Audio,
+    Chart,
+    Coderef,
+    Confusion,
+    Csv,
+    Curve,
+    Data,
+    Dataframe,
+    Dir,
+    DockerImage,
+    Dockerfile,
+    Env,
+    File,
+    Histogram,
+    Html,
+    Image,
+    Iteration,
+    Markdown,
+    Metric,
+    Model,
+    Psv,
+    Span,
+    Ssv,
+    System,
+    Table,
+    Tensor,
+    Tensorboard,
+    Text,
+    Tsv,
+    Video,
+}
+
+/// A reference to a file or folder, for the run's lineage. Nothing is copied: the file is kept with
+/// the run only where it lies below the run's folder.
+///
+/// # Examples
+/// ```
+/// use polyaxon_tracking::{ArtifactKind, ArtifactRef};
+///
+/// let receipt = ArtifactRef::file("outputs/receipts/step-1.json").name("command-receipt");
+/// let table = ArtifactRef::new(ArtifactKind::Csv, "s3://bucket/cases.csv").input();
+/// assert_ne!(receipt, table);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "an ArtifactRef does nothing until it is passed to `log_artifact_ref`"]
+pub struct ArtifactRef {
+    kind: ArtifactKind,
+    path: PathBuf,
+    name: Option<String>,
+    stored_path: Option<String>,
+    summary: Map<String, Value>,
+    is_input: bool,
+    hash: Hash,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Hash {
+    OfBytes,
+    Given(String),
+    None,
+}
+
+impl ArtifactRef {
+    /// A reference to what is at `path`, or will be: a path of this machine, relative to the
+    /// current folder or not, or a URL.
+    pub fn new(kind: ArtifactKind, path: impl Into<PathBuf>) -> Self {
+        Self {
+            kind,
+            path: path.into(),
+            name: None,
+            stored_path: None,
+            summary: Map::new(),
+            is_input: false,
+            hash: Hash::OfBytes,
+        }
+    }
+
+    /// A file.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self::new(ArtifactKind::File, path)
+    }
+
+    /// A folder with all that is in it.
+    pub fn dir(path: impl Into<PathBuf>) -> Self {
+        Self::new(ArtifactKind::Dir, path)
+    }
+
+    /// Under which name. Default: the last part of the path, of a file up to its first dot.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Which path the record names. Default: the path below the run's folder, else the absolute
+    /// path of this machine.
+    pub fn stored_path(mut self, path: impl Into<String>) -> Self {
+        self.stored_path = Some(path.into());
+        self
+    }
+
+    /// Adds a member to the record's summary.
+    pub fn summary(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.summary.insert(key.into(), value.into());
+        self
+    }
+
+    /// The run reads it. Default: the run made it.
+    pub fn input(mut self) -> Self {
+        self.is_input = true;
+        self
+    }
+
+    /// The hash of its bytes, where it is known. Default: the first 12 hex digits of their MD5; of
+    /// a folder, of the bytes of all its files in the order of their paths.
+    pub fn hash(mut self, hash: impl Into<String>) -> Self {
+        self.hash = Hash::Given(hash.into());
+        self
+    }
+
+    /// Leaves the hash out, and the file unread.
+    pub fn without_hash(mut self) -> Self {
+        self.hash = Hash::None;
+        self
+    }
+
+    /// The name that it goes by.
+    pub(crate) fn chosen_name(&self) -> String {
+        if let Some(name) = &self.name {
+            return name.clone();
+        }
+        let last = self
+            .path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        match (self.kind, last.split_once('.')) {
+            (ArtifactKind::Dir, _) | (_, None) => last,
+            (_, Some((stem, _))) => stem.to_owned(),
+        }
+    }
+
+    /// Settles everything that depends on the caller: its current folder, the run.
+    pub(crate) fn resolve(self, run: &RunFolder) -> Result<Reference, Error> {
+        let refuse = |problem| Error::InvalidPath {
+            path: self.path.clone(),
+            problem,
+        };
+        let text = self
+            .path
+            .to_str()
+            .ok_or_else(|| refuse("it is not UTF-8"))?
+            .to_owned();
+        if text.is_empty() {
+            return Err(refuse("it is empty"));
+        }
+        let local = match is_url(&text) {
+            true => None,
+            false => Some(absolute(&self.path)?),
+        };
+        let stored_path = match (self.stored_path, &local) {
+            (Some(path), _) => path,
+            (None, None) => text.clone(),
+            (None, Some(local)) => run.stored_path(&text, local),
+        };
+        Ok(Reference {
+            kind: self.kind,
+            stored_path,
+            text,
+            local,
+            summary: self.summary,
+            is_input: self.is_input,
+            hash: self.hash,
+        })
+    }
+}
+
+/// Where a run's files are.
+#[derive(Clone, Debug)]
+pub(crate) struct RunFolder {
+    pub(crate) uuid: RunUuid,
+    /// The folder of all offline runs.
+    pub(crate) offline: PathBuf,
+    /// The folder of this run.
+    pub(crate) root: PathBuf,
+}
+
+impl RunFolder {
+    pub(crate) fn new(offline: &Path, uuid: RunUuid) -> Result<Self, Error> {
+        let offline = absolute(offline)?;
+        Ok(Self {
+            uuid,
+            root: offline.join("runs").join(uuid.to_string()),
+            offline,
+        })
+    }
+
+    pub(crate) fn join(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// The path that a lineage record names.
+    fn stored_path(&self, text: &str, local: &Path) -> String {
+        if let Some((_, below)) = text.split_once(&format!("{}/", self.uuid)) {
+            return below.to_owned();
+        }
+        let below = local
+            .strip_prefix(&self.root)
+            .or_else(|_| local.strip_prefix(&self.offline))
+            .unwrap_or(local);
+        below.to_string_lossy().into_owned()
+    }
+}
+
+/// A reference of which only the file is left to read.
+#[derive(Debug)]
+pub(crate) struct Reference {
+    kind: ArtifactKind,
+    stored_path: String,
+    text: String,
+    local: Option<PathBuf>,
+    summary: Map<String, Value>,
+    is_input: bool,
+    hash: Hash,
+}
+
+impl Reference {
+    /// The lineage record, and what kept the hash from it. Reads the file.
+    pub(crate) fn record(
+        self,
+        name: &Name,
+        run: &RunFolder,
+    ) -> (Map<String, Value>, Option<(PathBuf, io::Error)>) {
+        let mut summary = self.summary;
+        let mut failed = None;
+        if let Hash::Given(hash) = &self.hash {
+            summary.insert("hash".to_owned(), hash.as_str().into());
+        }
+        let path = match self.local.filter(|local| local.exists()) {
+            None => self.text,
+            Some(local) if self.hash == Hash::OfBytes => {
+                match hash_of(&local) {
+                    Ok(hash) => drop(summary.insert("hash".to_owned(), hash.into())),
+                    Err(error) => failed = Some((local.clone(), error)),
+                }
+                local.to_string_lossy().into_owned()
+            }
+            Some(local) => relative(&local, &run.offline)
+                .to_string_lossy()
+                .into_owned(),
+        };
+        summary.insert("path".to_owned(), path.into());
+
+        let mut record = Map::new();
+        record.insert("name".to_owned(), name.as_str().into());
+        record.insert("kind".to_owned(), serde_json::json!(self.kind));
+        record.insert("path".to_owned(), self.stored_path.into());
+        record.insert("summary".to_owned(), summary.into());
+        record.insert("is_input".to_owned(), self.is_input.into());
+        (record, failed)
+    }
+}
+
+/// `scheme://…`, as stores are named.
+fn is_url(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, _)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    })
+}
+
+/// The absolute path, without `.` and `..`. Links are not followed.
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    let joined = std::path::absolute(path).map_err(Error::io("find", path))?;
+    let mut plain = PathBuf::new();
+    for part in joined.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    Ok(plain)
+}
+
+/// The way from `folder` to `path`, both absolute and plain.
+fn relative(path: &Path, folder: &Path) -> PathBuf {
+    let common = path
+        .components()
+        .zip(folder.components())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let up = folder
+        .components()
+        .skip(common)
+        .map(|_| Component::ParentDir);
+    up.chain(path.components().skip(common)).collect()
+}
+
+/// The first 12 hex digits of the MD5 of a file, or of all files of a folder.
+fn hash_of(path: &Path) -> io::Result<String> {
+    let mut md5 = Md5::new();
+    if path.is_dir() {
+        let mut files = Vec::new();
+        files_below(path, &mut files)?;
+        files.sort_unstable();
+        for file in files {
+            io::copy(&mut File::open(file)?, &mut md5)?;
+        }
+    } else {
+        io::copy(&mut File::open(path)?, &mut md5)?;
+    }
+    let mut hex = format!("{:x}", md5.finalize());
+    hex.truncate(12);
+    Ok(hex)
+}
+
+/// Links to folders are not followed, and what is no file, such as a pipe, is not read.
+fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            files_below(&entry.path(), files)?;
+        } else if entry.path().is_file() {
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_without_a_name_is_named_after_its_path() {
+        let table = [
+            (ArtifactRef::file("a/model.v1.bin"), "model"),
+            (ArtifactRef::file("a/receipt"), "receipt"),
+            (ArtifactRef::file("a/.hidden"), ""),
+            (ArtifactRef::file("/"), ""),
+            (ArtifactRef::dir("a/b.c/"), "b.c"),
+            (ArtifactRef::dir("a/b").name("other"), "other"),
+            (ArtifactRef::file("s3://bucket/key/file.ext"), "file"),
+        ];
+        for (artifact, expected) in table {
+            assert_eq!(artifact.chosen_name(), expected);
+        }
+    }
+
+    #[test]
+    fn all_kinds_are_written_in_the_platforms_words() {
+        let kinds = "model audio video histogram image tensor dataframe chart csv tsv psv ssv metric \
+            env html text file dir dockerfile docker_image data coderef table tensorboard curve \
+            confusion analysis iteration markdown system artifact span";
+        for word in kinds.split(' ') {
+            let kind: ArtifactKind = serde_json::from_value(word.into()).unwrap();
+            assert_eq!(serde_json::to_value(kind).unwrap(), word);
+        }
+        assert_eq!(kinds.split(' ').count(), 32);
+    }
+
+    #[test]
+    fn a_path_is_stored_relative_to_the_run_where_it_is_below() {
+        let uuid: RunUuid = "0123456789abcdef0123456789abcdef".parse().unwrap();
+        let run = RunFolder::new(Path::new("/offline"), uuid).unwrap();
+        let here = std::env::current_dir().unwrap();
+        let table = [
+            (
+                format!("/offline/runs/{uuid}/outputs/a.txt"),
+                "outputs/a.txt".to_owned(),
+            ),
+            (
+                format!("/elsewhere/{uuid}/outputs/d/"),
+                "outputs/d/".to_owned(),
+            ),
+            (
+                "/offline/shared/a.txt".to_owned(),
+                "shared/a.txt".to_owned(),
+            ),
+            ("/data/../data/a.txt".to_owned(), "/data/a.txt".to_owned()),
+            (
+                "x/../a.txt".to_owned(),
+                here.join("a.txt").to_str().unwrap().to_owned(),
+            ),
+        ];
+        for (path, expected) in table {
+            let local = absolute(Path::new(&path)).unwrap();
+            assert_eq!(run.stored_path(&path, &local), expected);
+        }
+    }
+
+    #[test]
+    fn the_way_between_two_paths_goes_over_their_common_folder() {
+        let table = [
+            ("/a/b/c", "/a", "b/c"),
+            ("/a/b", "/a/x/y", "../../b"),
+            ("/tmp/f", "/plx/artifacts", "../../tmp/f"),
+        ];
+        for (path, folder, expected) in table {
+            assert_eq!(
+                relative(Path::new(path), Path::new(folder)),
+                Path::new(expected)
+            );
+        }
+    }
+
+    #[test]
+    fn urls_are_told_from_paths() {
+        for text in ["s3://bucket/key", "wasbs://a@b/c", "file:///x"] {
+            assert!(is_url(text), "{text}");
+        }
+        for text in ["/a/b", "a://", "1a://b", "://b", "a b://c", "C:\\x"] {
+            assert_eq!(is_url(text), text == "a://", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_hashed_in_the_order_of_its_paths() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("z", "3"), ("a/b/c", "1"), ("b", "2")] {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let whole = folder.path().join("whole");
+        fs::write(&whole, "123").unwrap();
+        let expected = hash_of(&whole).unwrap();
+        fs::remove_file(&whole).unwrap();
+        assert_eq!(expected, "202cb962ac59");
+        assert_eq!(hash_of(folder.path()).unwrap(), expected);
+    }
+}

@@ -1,0 +1,213 @@
+//! Metrics: numbers over steps and time, and their form in event files.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+
+use crate::error::Error;
+use crate::{float, time};
+
+/// The first line of the event file of a metric.
+pub(crate) const HEADER: &str = "step|timestamp|metric";
+
+/// What the files of one kind of events end with.
+pub(crate) const EXTENSION: &str = "plx";
+
+/// Where in a run a value belongs: at a step or at none, and at an instant.
+///
+/// A plain integer is a step: `run.log_metric(3, "loss", 0.5)`.
+///
+/// # Examples
+/// ```
+/// use polyaxon_tracking::At;
+///
+/// assert_eq!(At::from(3), At::step(3));
+/// let then = "2026-01-31T12:00:00Z".parse()?;
+/// assert_ne!(At::step(3).timestamp(then), At::step(3));
+/// # Ok::<(), jiff::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an At does nothing until it is passed to `log_metric`"]
+pub struct At {
+    step: Option<i64>,
+    timestamp: Option<Timestamp>,
+}
+
+impl At {
+    /// At no step: the value is a measurement of its time.
+    pub fn now() -> Self {
+        Self {
+            step: None,
+            timestamp: None,
+        }
+    }
+
+    /// At a step. Steps may come in any order and more than once.
+    pub fn step(step: i64) -> Self {
+        Self {
+            step: Some(step),
+            timestamp: None,
+        }
+    }
+
+    /// When the value was measured, to the microsecond. Default: when it is logged.
+    pub fn timestamp(mut self, instant: Timestamp) -> Self {
+        self.timestamp = Some(instant);
+        self
+    }
+
+    /// The values for the file. The clock is read here, in the caller.
+    pub(crate) fn stamp(self) -> Result<Stamp, Error> {
+        let timestamp = self.timestamp.unwrap_or_else(Timestamp::now);
+        // Year zero and those before it cannot be read by the platform.
+        if timestamp < FIRST_INSTANT {
+            return Err(Error::OutOfRange {
+                what: "the timestamp",
+                given: timestamp.to_string(),
+                range: "the years 1 to 9999",
+            });
+        }
+        Ok(Stamp {
+            step: self.step,
+            timestamp,
+        })
+    }
+}
+
+/// The first second of the year 1.
+const FIRST_INSTANT: Timestamp = Timestamp::constant(-62_135_596_800, 0);
+
+impl From<i64> for At {
+    fn from(step: i64) -> Self {
+        Self::step(step)
+    }
+}
+
+impl From<i32> for At {
+    fn from(step: i32) -> Self {
+        Self::step(step.into())
+    }
+}
+
+impl From<u32> for At {
+    fn from(step: u32) -> Self {
+        Self::step(step.into())
+    }
+}
+
+mod sealed {
+    #[expect(unnameable_types, reason = "what seals the trait")]
+    pub trait Sealed {}
+}
+
+/// A number that can be logged as a metric. The platform keeps every one as a 64-bit float.
+///
+/// Sealed: implemented here for `f64`, `f32`, `i64`, `i32`, `u64`, `u32` and `bool`, of which
+/// `true` is 1. Integers beyond 2^53 are rounded to the nearest float.
+///
+/// # Examples
+/// ```
+/// use polyaxon_tracking::MetricValue;
+///
+/// assert_eq!(true.to_f64(), 1.0);
+/// assert_eq!(((1_i64 << 53) + 1).to_f64(), 9007199254740992.0);
+/// ```
+pub trait MetricValue: sealed::Sealed + Copy {
+    /// The number that is kept.
+    fn to_f64(self) -> f64;
+}
+
+macro_rules! metric_value {
+    ($($number:ty => |$value:ident| $float:expr),* $(,)?) => {$(
+        impl sealed::Sealed for $number {}
+        impl MetricValue for $number {
+            fn to_f64(self) -> f64 {
+                let $value = self;
+                $float
+            }
+        }
+    )*};
+}
+
+metric_value! {
+    f64 => |value| value,
+    f32 => |value| value.into(),
+    i64 => |value| value as f64,
+    u64 => |value| value as f64,
+    i32 => |value| value.into(),
+    u32 => |value| value.into(),
+    bool => |value| f64::from(u8::from(value)),
+}
+
+/// Where a value belongs, with nothing left open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    step: Option<i64>,
+    timestamp: Timestamp,
+}
+
+/// Appends one event. It begins with the line break: so files end without one, and an event that
+/// follows a line which was cut off begins a line of its own.
+pub(crate) fn push_event(text: &mut String, stamp: Stamp, value: f64) {
+    text.push('\n');
+    if let Some(step) = stamp.step {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{step}");
+    }
+    text.push('|');
+    time::push(text, stamp.timestamp, ' ');
+    text.push('|');
+    float::push(text, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_a_line_break_and_three_fields() {
+        let at: Timestamp = "2024-01-02T03:04:05.5Z".parse().unwrap();
+        let table = [
+            (
+                At::step(-1).timestamp(at),
+                "\n-1|2024-01-02 03:04:05.500000+00:00|0.5",
+            ),
+            (
+                At::now().timestamp(at),
+                "\n|2024-01-02 03:04:05.500000+00:00|0.5",
+            ),
+            (
+                At::step(i64::MAX).timestamp(at),
+                "\n9223372036854775807|2024-01-02 03:04:05.500000+00:00|0.5",
+            ),
+        ];
+        for (at, expected) in table {
+            let mut text = String::new();
+            push_event(&mut text, at.stamp().unwrap(), 0.5);
+            assert_eq!(text, expected);
+        }
+    }
+
+    #[test]
+    fn every_kind_of_number_becomes_the_float_that_python_makes_of_it() {
+        assert_eq!(0.1_f32.to_f64(), 0.100_000_001_490_116_12);
+        assert_eq!((-3_i32).to_f64(), -3.0);
+        assert_eq!(7_u32.to_f64(), 7.0);
+        assert_eq!(u64::MAX.to_f64(), 1.844_674_407_370_955_2e19);
+        assert_eq!(i64::MIN.to_f64(), -9.223_372_036_854_776e18);
+        assert_eq!((true.to_f64(), false.to_f64()), (1.0, 0.0));
+    }
+
+    #[test]
+    fn an_instant_before_the_first_year_is_refused() {
+        let first: Timestamp = "0001-01-01T00:00:00Z".parse().unwrap();
+        assert_eq!(first, FIRST_INSTANT);
+        At::now().timestamp(first).stamp().unwrap();
+        let before = first - jiff::SignedDuration::from_nanos(1);
+        let error = At::now().timestamp(before).stamp().unwrap_err();
+        assert!(
+            error.to_string().starts_with("the timestamp is 0000-12-31"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! The bounded queue between the callers and the writer, and the writer's thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use crate::artifact::{Reference, RunFolder};
+use crate::error::Error;
+use crate::metrics::Stamp;
+use crate::name::Name;
+use crate::record::{Change, Ending};
+use crate::report::Report;
+use crate::run::Tracking;
+use crate::writer::Writer;
+
+/// What callers hand to the writer.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Value(Name, Stamp, f64),
+    Change(Change),
+    Artifact(Name, Reference),
+    /// Write all that came before, and say whether it worked.
+    Flush(oneshot::Sender<Result<(), Error>>),
+    End(Ending, oneshot::Sender<Report>),
+    /// Nobody is there any more to end the run.
+    Abandon,
+}
+
+/// The room for what was taken and is not written.
+///
+/// It is given back when a value is in its file, not when the writer has read it from the queue:
+/// so a full disk fills the queue, and callers hear of it, whatever the writer holds.
+#[derive(Debug)]
+pub(crate) struct Room {
+    capacity: usize,
+    used: AtomicUsize,
+    is_closed: AtomicBool,
+}
+
+impl Room {
+    fn take(&self, count: usize) -> Result<(), Error> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::RuntimeGone);
+        }
+        let take = |used: usize| used.checked_add(count).filter(|sum| *sum <= self.capacity);
+        match self
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+        {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Error::QueueFull {
+                capacity: self.capacity,
+            }),
+        }
+    }
+
+    pub(crate) fn give_back(&self, count: usize) {
+        self.used.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// Refuses everything from now on: the writer will not be there any more.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+}
+
+/// The callers' end of the queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    commands: Sender<Command>,
+    room: Arc<Room>,
+    watch: AbortHandle,
+}
+
+/// Room for some commands, given back where they are not sent.
+#[derive(Debug)]
+pub(crate) struct Permit<'a> {
+    queue: &'a Queue,
+    count: usize,
+}
+
+impl Permit<'_> {
+    /// Hands them over; as many as room was reserved for.
+    pub(crate) fn send(mut self, commands: impl IntoIterator<Item = Command>) -> Result<(), Error> {
+        for command in commands {
+            self.queue.control(command)?;
+            self.count -= 1;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.queue.room.give_back(self.count);
+    }
+}
+
+impl Queue {
+    /// Starts the writer of a run and waits until it has its files.
+    ///
+    /// It is one of the runtime's blocking tasks and not a thread of its own, for a runtime that
+    /// ends waits for those: so what is queued when `main` returns early is written.
+    pub(crate) async fn start(tracking: Tracking) -> Result<(Self, RunFolder), Error> {
+        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        let room = Arc::new(Room {
+            capacity: tracking.capacity,
+            used: AtomicUsize::new(0),
+            is_closed: AtomicBool::new(false),
+        });
+        let (commands, receiver) = mpsc::channel();
+        let (opened, is_open) = oneshot::channel();
+        let watch = runtime.spawn(watch(commands.clone())).abort_handle();
+        let queue = Self {
+            commands,
+            room: Arc::clone(&room),
+            watch,
+        };
+        runtime.spawn_blocking(move || write(&tracking, room, &receiver, opened));
+        let folder = is_open.await.map_err(|_| Error::RuntimeGone)??;
+        Ok((queue, folder))
+    }
+
+    /// Reserves room for some commands, without waiting.
+    pub(crate) fn reserve(&self, count: usize) -> Result<Permit<'_>, Error> {
+        self.room.take(count)?;
+        Ok(Permit { queue: self, count })
+    }
+
+    /// Hands a command over that needs no room.
+    pub(crate) fn control(&self, command: Command) -> Result<(), Error> {
+        self.commands.send(command).map_err(|_| Error::RuntimeGone)
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // Whoever drops a run that has not ended abandons it. After an end nobody listens.
+        let _ = self.control(Command::Abandon);
+        self.watch.abort();
+    }
+}
+
+fn write(
+    tracking: &Tracking,
+    room: Arc<Room>,
+    commands: &Receiver<Command>,
+    opened: oneshot::Sender<Result<RunFolder, Error>>,
+) {
+    match Writer::open(tracking, room) {
+        Ok(writer) => {
+            // Where nobody waits for the answer any more, the queue is closed too, and the writer
+            // ends the run as one that was dropped.
+            let _ = opened.send(Ok(writer.folder().clone()));
+            writer.run(commands);
+        }
+        Err(error) => drop(opened.send(Err(error))),
+    }
+}
+
+/// Tells the writer when the runtime ends. Without that, the end of a runtime would wait for ever
+/// for the writer of a run that is kept elsewhere, in a static for example.
+async fn watch(commands: Sender<Command>) {
+    struct AbandonOnDrop(Sender<Command>);
+    impl Drop for AbandonOnDrop {
+        fn drop(&mut self) {
+            let _ = self.0.send(Command::Abandon);
+        }
+    }
+    let _abandon = AbandonOnDrop(commands);
+    std::future::pending::<()>().await;
+}

@@ -1,0 +1,327 @@
+//! The record of a run: what `run.plx.json` holds.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use jiff::Timestamp;
+use polyaxon_client::RunUuid;
+use polyaxon_client::runs::RunStatus;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::error::Error;
+use crate::run::Tracking;
+use crate::time;
+
+/// The members are in the platform's order. Times and conditions stay text and JSON, so that what
+/// was read from a file is written again as it was.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RunRecord {
+    uuid: RunUuid,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tags: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    project: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    started_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    finished_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wait_time: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    duration: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    managed_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    is_managed: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status: Option<RunStatus>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    readme: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    meta_info: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    runtime: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inputs: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outputs: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status_conditions: Option<Vec<Value>>,
+    /// What a server added to a run that was pulled. It must survive a rewrite of the file.
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+/// A change of the record. Maps are merged member by member, at the top level only.
+#[derive(Debug)]
+pub(crate) enum Change {
+    Name(String),
+    Description(String),
+    Readme(String),
+    Tags(Vec<String>, Merge),
+    Inputs(Map<String, Value>, Merge),
+    Outputs(Map<String, Value>, Merge),
+    Meta(Map<String, Value>, Merge),
+}
+
+/// What becomes of what is there already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Merge {
+    Keep,
+    Replace,
+}
+
+/// How a run ends: with which status, and why.
+///
+/// # Examples
+/// ```
+/// use polyaxon_tracking::Ending;
+///
+/// let ending = Ending::failed("the check timed out").reason("CheckTimedOut");
+/// assert_ne!(ending, Ending::failed("the check timed out"));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "an Ending does nothing until it is passed to `end_with`"]
+pub struct Ending {
+    status: RunStatus,
+    reason: String,
+    message: String,
+}
+
+impl Ending {
+    fn new(status: RunStatus, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            reason: CLIENT.to_owned(),
+            message: message.into(),
+        }
+    }
+
+    /// It did what it was to do.
+    pub fn succeeded() -> Self {
+        Self::new(RunStatus::Succeeded, "Operation has succeeded")
+    }
+
+    /// It did not; `message` says to people why.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(RunStatus::Failed, message)
+    }
+
+    /// It was stopped before it was done.
+    pub fn stopped() -> Self {
+        Self::new(RunStatus::Stopped, "Operation is stopped")
+    }
+
+    /// One word for programs. Default: `PolyaxonClient`.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = reason.into();
+        self
+    }
+
+    /// The end of a run that nobody ended.
+    pub(crate) fn dropped() -> Self {
+        Self::failed("The run was dropped without being ended").reason("NotEnded")
+    }
+}
+
+/// The reason of a status that a client sets without being told one.
+const CLIENT: &str = "PolyaxonClient";
+
+impl RunRecord {
+    /// The record of a run that starts now: a new one, or what `path` holds of a run that is to be
+    /// continued. A run that has ended stays ended.
+    pub(crate) fn start(tracking: &Tracking, uuid: RunUuid, path: &Path) -> Result<Self, Error> {
+        let mut record = match fs::read(path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|source| Error::Metadata {
+                path: path.to_owned(),
+                source,
+            })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::new(uuid),
+            Err(error) => return Err(Error::io("read", path)(error)),
+        };
+        record.introduce(tracking)?;
+        record.run();
+        Ok(record)
+    }
+
+    fn new(uuid: RunUuid) -> Self {
+        let mut record = Self {
+            uuid,
+            name: None,
+            description: None,
+            tags: None,
+            owner: None,
+            project: None,
+            created_at: None,
+            started_at: None,
+            finished_at: None,
+            wait_time: None,
+            duration: None,
+            managed_by: Some("user".to_owned()),
+            is_managed: Some(false),
+            status: None,
+            readme: None,
+            meta_info: None,
+            kind: Some("job".to_owned()),
+            runtime: Some("job".to_owned()),
+            inputs: None,
+            outputs: None,
+            status_conditions: None,
+            others: Map::new(),
+        };
+        let now = Timestamp::now();
+        record.created_at = Some(time::iso(now));
+        record.enter(
+            RunStatus::Created,
+            "OfflineOperation",
+            "Operation is starting",
+            now,
+        );
+        record
+    }
+
+    fn introduce(&mut self, tracking: &Tracking) -> Result<(), Error> {
+        if let Some(asked) = &tracking.project {
+            let owner = self.owner.get_or_insert_with(|| asked.owner().to_owned());
+            let name = self.project.get_or_insert_with(|| asked.name().to_owned());
+            if owner != asked.owner() || name != asked.name() {
+                return Err(Error::OtherProject {
+                    found: format!("{owner}/{name}"),
+                    asked: asked.to_string(),
+                });
+            }
+        }
+        if let Some(name) = &tracking.name {
+            self.name = Some(name.clone());
+        }
+        if let Some(description) = &tracking.description {
+            self.description = Some(description.clone());
+        }
+        if !tracking.tags.is_empty() {
+            self.apply(Change::Tags(tracking.tags.clone(), Merge::Keep));
+        }
+        Ok(())
+    }
+
+    fn run(&mut self) {
+        if self.is_final() || self.status == Some(RunStatus::Running) {
+            return;
+        }
+        let now = Timestamp::now();
+        self.enter(RunStatus::Running, CLIENT, "Operation is running", now);
+        if self.started_at.is_none() {
+            self.started_at = Some(time::iso(now));
+            self.wait_time = since(self.created_at.as_deref(), now);
+        }
+    }
+
+    /// Ends the run, unless it has ended before.
+    pub(crate) fn end(&mut self, ending: &Ending) {
+        if self.is_final() {
+            return;
+        }
+        let now = Timestamp::now();
+        self.enter(ending.status.clone(), &ending.reason, &ending.message, now);
+        self.finished_at = Some(time::iso(now));
+        self.duration = since(self.started_at.as_deref(), now);
+    }
+
+    fn is_final(&self) -> bool {
+        self.status.as_ref().is_some_and(RunStatus::is_final)
+    }
+
+    fn enter(&mut self, status: RunStatus, reason: &str, message: &str, now: Timestamp) {
+        let now = time::iso(now);
+        self.status_conditions.get_or_insert_default().push(json!({
+            "type": status,
+            "status": true,
+            "reason": reason,
+            "message": message,
+            "last_update_time": now,
+            "last_transition_time": now,
+        }));
+        self.status = Some(status);
+    }
+
+    /// Carries out a change.
+    pub(crate) fn apply(&mut self, change: Change) {
+        match change {
+            Change::Name(text) => self.name = Some(text),
+            Change::Description(text) => self.description = Some(text),
+            Change::Readme(text) => self.readme = Some(text),
+            // Nothing to add does not make an empty member.
+            Change::Tags(tags, Merge::Keep) if tags.iter().all(|tag| tag.trim().is_empty()) => {}
+            Change::Tags(tags, merge) => {
+                let kept = merge.slot(&mut self.tags);
+                for tag in tags {
+                    let tag = tag.trim();
+                    if !tag.is_empty() && !kept.iter().any(|known| known == tag) {
+                        kept.push(tag.to_owned());
+                    }
+                }
+            }
+            Change::Inputs(map, Merge::Keep)
+            | Change::Outputs(map, Merge::Keep)
+            | Change::Meta(map, Merge::Keep)
+                if map.is_empty() => {}
+            Change::Inputs(map, merge) => merge.slot(&mut self.inputs).extend(map),
+            Change::Outputs(map, merge) => merge.slot(&mut self.outputs).extend(map),
+            Change::Meta(map, merge) => merge.slot(&mut self.meta_info).extend(map),
+        }
+    }
+
+    /// Marks the run as one that has metrics, for the platform's pages. Answers whether it was not
+    /// marked before.
+    pub(crate) fn mark_metrics(&mut self) -> bool {
+        let meta = self.meta_info.get_or_insert_default();
+        let mut is_new = false;
+        for flag in ["has_metrics", "has_events"] {
+            is_new |= meta.insert(flag.to_owned(), true.into()) != Some(true.into());
+        }
+        is_new
+    }
+
+    /// Makes the last values of metrics outputs of the run.
+    pub(crate) fn set_last_values(&mut self, last_values: Map<String, Value>) {
+        self.apply(Change::Outputs(last_values, Merge::Keep));
+    }
+
+    /// Compact JSON, with the last values of metrics as outputs.
+    pub(crate) fn to_json(
+        &self,
+        last_values: impl IntoIterator<Item = (String, Value)>,
+    ) -> serde_json::Result<Vec<u8>> {
+        let mut last_values = last_values.into_iter().peekable();
+        if last_values.peek().is_none() {
+            return serde_json::to_vec(self);
+        }
+        let mut shown = self.clone();
+        shown.outputs.get_or_insert_default().extend(last_values);
+        serde_json::to_vec(&shown)
+    }
+}
+
+impl Merge {
+    fn slot<T: Default>(self, slot: &mut Option<T>) -> &mut T {
+        if matches!(self, Self::Replace) {
+            *slot = None;
+        }
+        slot.get_or_insert_default()
+    }
+}
+
+fn since(start: Option<&str>, now: Timestamp) -> Option<f64> {
+    Some(time::seconds_between(time::read(start?)?, now))
+}

@@ -1,0 +1,114 @@
+//! Instants as the platform's files hold them.
+
+use std::fmt::Write as _;
+
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+use jiff::{SignedDuration, Timestamp};
+
+/// Appends `2026-01-31<separator>12:00:00.000123+00:00`: UTC, six digits of a fraction, or none
+/// where they are zero. What is finer than a microsecond is cut off.
+pub(crate) fn push(text: &mut String, instant: Timestamp, separator: char) {
+    let at = Offset::UTC.to_datetime(instant);
+    // Writing to a `String` cannot fail.
+    let _ = write!(
+        text,
+        "{:04}-{:02}-{:02}{separator}{:02}:{:02}:{:02}",
+        at.year(),
+        at.month(),
+        at.day(),
+        at.hour(),
+        at.minute(),
+        at.second(),
+    );
+    let micros = at.subsec_nanosecond() / 1000;
+    if micros != 0 {
+        let _ = write!(text, ".{micros:06}");
+    }
+    text.push_str("+00:00");
+}
+
+/// The form of `run.plx.json` and `lineages.plx.json`.
+pub(crate) fn iso(instant: Timestamp) -> String {
+    let mut text = String::with_capacity(32);
+    push(&mut text, instant, 'T');
+    text
+}
+
+/// Reads what [`push`] writes, and what others write: any offset, `Z`, or none, which means UTC.
+pub(crate) fn read(text: &str) -> Option<Timestamp> {
+    if let Ok(instant) = text.parse() {
+        return Some(instant);
+    }
+    let local: DateTime = text.parse().ok()?;
+    Offset::UTC.to_timestamp(local).ok()
+}
+
+/// The seconds from one to the other, rounded to hundredths as the platform keeps them.
+pub(crate) fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
+    let length: SignedDuration = to.duration_since(from);
+    (length.as_secs_f64() * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_is_written_to_the_microsecond() {
+        let table = [
+            ("2024-01-02T03:04:05Z", "2024-01-02 03:04:05+00:00"),
+            (
+                "2024-01-02T03:04:05.678Z",
+                "2024-01-02 03:04:05.678000+00:00",
+            ),
+            (
+                "2024-01-02T03:04:05.000678999Z",
+                "2024-01-02 03:04:05.000678+00:00",
+            ),
+            (
+                "2024-01-02T03:04:05.000000999Z",
+                "2024-01-02 03:04:05+00:00",
+            ),
+            (
+                "1969-12-31T23:59:59.9999999Z",
+                "1969-12-31 23:59:59.999999+00:00",
+            ),
+            ("0007-01-02T03:04:05+01:00", "0007-01-02 02:04:05+00:00"),
+        ];
+        for (instant, expected) in table {
+            let mut text = String::new();
+            push(&mut text, instant.parse().unwrap(), ' ');
+            assert_eq!(text, expected);
+            assert_eq!(iso(instant.parse().unwrap()), expected.replace(' ', "T"));
+        }
+    }
+
+    #[test]
+    fn an_instant_is_read_in_the_forms_that_others_write() {
+        let table = [
+            ("2024-01-02 03:04:05+00:00", Some("2024-01-02T03:04:05Z")),
+            (
+                "2024-01-02 03:04:05.500000+02:00",
+                Some("2024-01-02T01:04:05.5Z"),
+            ),
+            ("2024-01-02 03:04:05", Some("2024-01-02T03:04:05Z")),
+            ("2024-01-02T03:04:05.25Z", Some("2024-01-02T03:04:05.25Z")),
+            ("9999-12-31 23:59:59.999999", None),
+            ("2024-13-02 03:04:05", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            let expected: Option<Timestamp> = expected.map(|text| text.parse().unwrap());
+            assert_eq!(read(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_rounded_to_hundredths() {
+        let from: Timestamp = "2024-01-02T03:04:05Z".parse().unwrap();
+        let to: Timestamp = "2024-01-02T03:04:06.236Z".parse().unwrap();
+        assert_eq!(seconds_between(from, to), 1.24);
+        assert_eq!(seconds_between(from, from), 0.0);
+    }
+}
