@@ -21,8 +21,6 @@ mod operation;
 
 pub use operation::{Operation, Repeat};
 
-/// How often a call is sent at most.
-const ATTEMPTS: usize = 4;
 /// How long all the attempts of a call may take together, waiting included; no new one begins
 /// after it.
 const ATTEMPTS_LIMIT: Duration = Duration::from_secs(30);
@@ -120,7 +118,7 @@ impl Transport {
         let mut delays = backon::ExponentialBuilder::new()
             .with_min_delay(Duration::from_millis(100))
             .with_max_delay(Duration::from_secs(5))
-            .with_max_times(ATTEMPTS - 1)
+            .with_max_times(operation.attempts - 1)
             .with_jitter()
             .build();
         let mut attempt = 1;

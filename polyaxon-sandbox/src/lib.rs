@@ -1,15 +1,69 @@
-//! Typed client of Polyaxon sandboxes.
+//! Typed client of Polyaxon sandboxes: service runs with processes and files.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use polyaxon_client::{Client, ProjectRef};
+//! use polyaxon_client::runs::Wait;
+//! use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::from_env()?;
+//! let project: ProjectRef = "acme/agent-lab".parse()?;
+//! let spec = SandboxSpec::image("python:3.12-slim").queue("research/cpu");
+//!
+//! let pending = SandboxClient::create(&client, &project, &spec).await?;
+//! println!("{}", pending.run_uuid()); // known before anything can go wrong
+//! let sandbox = pending.ready(Wait::up_to(Duration::from_secs(300))).await?;
+//!
+//! sandbox.fs().write("/tmp/amounts.py", "print(2 + 3)\n").await?;
+//! let exec = Exec::new(["python3", "amounts.py"]).workdir("/tmp").timeout(Duration::from_secs(30));
+//! let result = sandbox.process().exec(&exec).await?;
+//! println!("{:?}", result.receipt());
+//! assert_eq!(result.ensure_success()?.stdout.text()?, "5\n");
+//!
+//! sandbox.stop().await?; // a request; `stop_and_wait` confirms
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What each method sends, and whether it is sent again by itself when the answer is lost:
+//!
+//! | method | on the wire | repeated |
+//! |---|---|---|
+//! | [`SandboxClient::create`] | `POST /api/v1/{owner}/{project}/runs` | only where it surely did not arrive |
+//! | [`SandboxClient::ping`] | `GET ping` | yes |
+//! | [`SandboxClient::stop`] | `POST …/runs/{uuid}/stop` | yes |
+//! | [`process().exec`](process::Process::exec) | `POST exec` | only where it surely did not run |
+//! | [`fs().read`](fs::Fs::read), `read_text`, `read_range` | `GET fs/read` | yes |
+//! | [`fs().write`](fs::Fs::write) | `POST fs/write` | yes; with [`append`](fs::Write::append) only where it surely did not arrive |
+//! | [`fs().stat`](fs::Fs::stat), [`ls`](fs::Fs::ls) | `GET fs/stat`, `GET fs/ls` | yes |
+//! | [`fs().mkdir`](fs::Fs::mkdir), [`rm`](fs::Fs::rm) | `POST fs/mkdir`, `DELETE fs/rm` | only where it surely did not arrive |
+//! | [`fs().mkdir_all`](fs::Fs::mkdir_all), [`rm_all`](fs::Fs::rm_all) | the same, with parents or recursive | yes |
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `client` | yes | [`SandboxClient`] and all that calls a service. Without it: [`wire`] and the data types, for those who write a service |
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "client")]
+mod client;
+mod error;
 pub mod fs;
 mod path;
 mod ping;
 pub mod process;
+#[cfg(feature = "client")]
+mod spec;
 pub mod wire;
 
+#[cfg(feature = "client")]
+pub use client::{Pending, SandboxClient};
+pub use error::Error;
 pub use path::{AbsPath, FileMode};
 pub use ping::Ping;
 pub use process::Exec;
 #[cfg(feature = "client")]
 pub use process::ExecResult;
+#[cfg(feature = "client")]
+pub use spec::{Quantity, SandboxSpec};

@@ -122,7 +122,6 @@ pub struct ExecRequest {
     clippy::exhaustive_structs,
     reason = "a wire body, complete in this version"
 )]
-#[expect(clippy::struct_excessive_bools, reason = "the wire's own flags")]
 pub struct ExecAnswer {
     /// The id of the record that the service keeps.
     #[serde(default)]

@@ -19,6 +19,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 #[must_use = "a Wait does nothing until it is passed on"]
 pub struct Wait {
     limit: Duration,
+    approvals: u8,
     on_progress: Option<Listener>,
 }
 
@@ -29,6 +30,7 @@ impl Wait {
     pub fn up_to(limit: Duration) -> Self {
         Self {
             limit,
+            approvals: 0,
             on_progress: None,
         }
     }
@@ -39,13 +41,20 @@ impl Wait {
         self
     }
 
+    /// Approves the run where it waits for that, up to three times: some runs take two. Default:
+    /// it does not.
+    pub fn approve(mut self) -> Self {
+        self.approvals = 3;
+        self
+    }
+
     /// How long it waits.
     #[must_use]
     pub fn limit(&self) -> Duration {
         self.limit
     }
 
-    pub(super) fn tell(&mut self, statuses: &Statuses) {
+    fn tell(&mut self, statuses: &Statuses) {
         if let Some(tell) = &mut self.on_progress {
             tell(statuses);
         }
@@ -76,32 +85,55 @@ impl Runs {
     /// call is refused.
     ///
     /// # Cancel safety
-    /// Cancel safe: the run is only looked at.
+    /// Cancel safe: the run is only looked at, or approved where [`Wait::approve`] says so.
     pub async fn wait_for(
         &self,
         run: RunUuid,
         target: &RunStatus,
         wait: impl Into<Wait> + Send,
     ) -> Result<Statuses, Error> {
-        let mut wait = wait.into();
+        self.wait_while(run, wait.into(), |now| {
+            &now.status != target && !now.status.is_final()
+        })
+        .await
+        .and_then(|now| {
+            if &now.status == target {
+                Ok(now)
+            } else {
+                Err(ended(now))
+            }
+        })
+    }
+
+    /// Waits until the run has ended, however it did.
+    ///
+    /// # Errors
+    /// [`Error::WaitTimedOut`] with the last status; [`Error::Api`] where the call is refused.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the run is only looked at.
+    pub async fn wait_until_final(
+        &self,
+        run: RunUuid,
+        wait: impl Into<Wait> + Send,
+    ) -> Result<Statuses, Error> {
+        self.wait_while(run, wait.into(), |now| !now.status.is_final())
+            .await
+    }
+
+    async fn wait_while(
+        &self,
+        run: RunUuid,
+        mut wait: Wait,
+        go_on: impl Fn(&Statuses) -> bool + Send,
+    ) -> Result<Statuses, Error> {
         let started = Instant::now();
         let mut pause = FIRST_PAUSE;
         let mut last: Option<Statuses> = None;
         loop {
-            let failure = match self.statuses(run).await {
-                Ok(now) => {
-                    if last.as_ref() != Some(&now) {
-                        wait.tell(&now);
-                    }
-                    if &now.status == target {
-                        return Ok(now);
-                    }
-                    if now.status.is_final() {
-                        return Err(ended(now));
-                    }
-                    last = Some(now);
-                    None
-                }
+            let failure = match self.look(run, &mut wait, &mut last).await {
+                Ok(now) if !go_on(&now) => return Ok(now),
+                Ok(_) => None,
                 Err(error) if error.is_retryable() => Some(Box::new(error)),
                 Err(error) => return Err(error),
             };
@@ -119,6 +151,27 @@ impl Runs {
             tokio::time::sleep(pause.min(left)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Asks once, tells what changed, approves what waits for it.
+    async fn look(
+        &self,
+        run: RunUuid,
+        wait: &mut Wait,
+        last: &mut Option<Statuses>,
+    ) -> Result<Statuses, Error> {
+        let now = self.statuses(run).await?;
+        if last.as_ref() != Some(&now) {
+            wait.tell(&now);
+            *last = Some(now.clone());
+        }
+        // The status alone does not show what a run waits for.
+        let unscheduled = matches!(now.status, RunStatus::Created | RunStatus::Compiled);
+        if unscheduled && wait.approvals > 0 && self.get(run).await?.awaits_approval() {
+            self.approve(run).await?;
+            wait.approvals -= 1;
+        }
+        Ok(now)
     }
 
     /// What a status alone does not show.

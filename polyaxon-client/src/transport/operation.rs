@@ -7,6 +7,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::error::{Error, InvalidInput};
 
+/// How often a call is sent at most, unless [`Operation::once`].
+const ATTEMPTS: usize = 4;
+
 /// Whether a call may be sent again when nobody knows what became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the two cases are complete")]
@@ -30,6 +33,7 @@ pub struct Operation {
     pub(super) body: Option<Bytes>,
     pub(super) timeout: Option<Duration>,
     pub(super) repeat: Repeat,
+    pub(super) attempts: usize,
 }
 
 impl Operation {
@@ -64,6 +68,7 @@ impl Operation {
             body: None,
             timeout: None,
             repeat,
+            attempts: ATTEMPTS,
         }
     }
 
@@ -119,6 +124,18 @@ impl Operation {
     /// Says that sending it twice is like once.
     pub fn harmless(mut self) -> Self {
         self.repeat = Repeat::Harmless;
+        self
+    }
+
+    /// Puts `base` before the path.
+    pub fn below(mut self, base: &str) -> Self {
+        self.path.insert_str(0, base);
+        self
+    }
+
+    /// Sends it once, whatever becomes of it: for those who have a loop of their own around it.
+    pub fn once(mut self) -> Self {
+        self.attempts = 1;
         self
     }
 

@@ -185,3 +185,35 @@ async fn a_name_that_the_server_would_refuse_is_not_sent() {
         .unwrap_err();
     assert!(matches!(error, Error::InvalidInput(input) if input.field() == "name"));
 }
+
+#[tokio::test]
+async fn a_wait_that_may_approve_does_so_until_the_run_goes_on() {
+    let server = server().await;
+    let statuses = |status: &str| json!({"uuid": RUN, "status": status, "status_conditions": []});
+    for (word, times) in [("created", 2), ("running", 1)] {
+        Mock::given(path(of_run("/statuses")))
+            .respond_with(ResponseTemplate::new(200).set_body_json(statuses(word)))
+            .up_to_n_times(times)
+            .expect(times)
+            .mount(&server)
+            .await;
+    }
+    Mock::given(path(of_run("")))
+        .respond_with(
+            ResponseTemplate::new(200).set_body_json(json!({"uuid": RUN, "pending": "approval"})),
+        )
+        .expect(2)
+        .mount(&server)
+        .await;
+    Mock::given(method("POST"))
+        .and(path(of_run("/approve")))
+        .respond_with(ResponseTemplate::new(200).set_body_json(json!({})))
+        .expect(2)
+        .mount(&server)
+        .await;
+    let runs = client_of(&format!("{}/base", server.uri())).runs(&project());
+    let wait = Wait::up_to(Duration::from_secs(10)).approve();
+    runs.wait_for(run_uuid(), &RunStatus::Running, wait)
+        .await
+        .unwrap();
+}

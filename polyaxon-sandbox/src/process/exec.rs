@@ -106,7 +106,7 @@ impl Exec {
 
     /// How long it may run, where that was said.
     #[must_use]
-    pub fn timeout_or_default(&self) -> Option<Duration> {
+    pub fn time_limit(&self) -> Option<Duration> {
         self.timeout
     }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::output::Output;
 use super::signal::Signal;
+use crate::error::Error;
 use crate::wire::ExecAnswer;
 
 /// The id of an exec, given by the service.
@@ -116,6 +117,18 @@ impl ExecResult {
         self.termination == Termination::Exited(0)
     }
 
+    /// Itself where the command succeeded.
+    ///
+    /// # Errors
+    /// [`Error::Unsuccessful`] with this result where it exited with another code than 0, or was
+    /// killed.
+    pub fn ensure_success(self) -> Result<Self, Error> {
+        match self.success() {
+            true => Ok(self),
+            false => Err(Error::Unsuccessful(Box::new(self))),
+        }
+    }
+
     /// The facts without the output, to keep as evidence.
     #[must_use]
     pub fn receipt(&self) -> Receipt {
@@ -188,6 +201,21 @@ mod tests {
         ] {
             read(silent).unwrap_err();
         }
+    }
+
+    #[test]
+    fn a_failed_command_becomes_an_error_only_where_that_is_asked_for() {
+        read(r#"{"exit_code":0}"#)
+            .unwrap()
+            .ensure_success()
+            .unwrap();
+        let failed = read(r#"{"exit_code":2,"stderr":"one\ntwo\n\n"}"#).unwrap();
+        let error = failed.clone().ensure_success().unwrap_err();
+        assert_eq!(error.to_string(), "the command exited with 2: two");
+        assert!(matches!(error, Error::Unsuccessful(kept) if *kept == failed));
+        let killed = read(r#"{"exit_code":-1,"signal":"SIGSEGV"}"#).unwrap();
+        let text = killed.ensure_success().unwrap_err().to_string();
+        assert_eq!(text, "the command was killed by SIGSEGV");
     }
 
     #[test]

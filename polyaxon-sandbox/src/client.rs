@@ -1,0 +1,324 @@
+//! The sandbox client: the life of a sandbox, and the way to its processes and files.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use polyaxon_client::runs::{RunStatus, Runs, Wait};
+use polyaxon_client::transport::{Answer, Operation};
+use polyaxon_client::{Client, Effect, InvalidInput, ProjectRef, RunUuid};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::fs::Fs;
+use crate::ping::Ping;
+use crate::process::Process;
+use crate::spec::SandboxSpec;
+use crate::wire::{GATEWAY_PREFIX, route};
+
+/// How long [`SandboxClient::launch`] waits for a sandbox to be ready.
+const LAUNCH_LIMIT: Duration = Duration::from_secs(300);
+
+/// A sandbox: a service run with files and processes. Cheap to clone; clones share everything.
+///
+/// Dropping it closes connections and stops nothing. [`stop`](Self::stop) asks the platform to
+/// end the run; the run's own time limit is what ends it when nobody can ask any more.
+///
+/// # Examples
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use polyaxon_client::{Client, ProjectRef};
+/// use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
+///
+/// let client = Client::from_env()?;
+/// let project: ProjectRef = "acme/agent-lab".parse()?;
+/// let sandbox = SandboxClient::launch(&client, &project, &SandboxSpec::image("python:3.12-slim")).await?;
+///
+/// let result = sandbox.process().exec(&Exec::new(["python3", "-c", "print(2 + 3)"])).await?;
+/// assert_eq!(result.stdout.text()?.trim(), "5");
+/// sandbox.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct SandboxClient {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    client: Client,
+    runs: Runs,
+    run: RunUuid,
+    namespace: OnceCell<String>,
+}
+
+impl SandboxClient {
+    /// Creates a sandbox. The run then exists, which the result names, and is not ready yet.
+    ///
+    /// # Errors
+    /// What [`SandboxSpec`] refuses, before anything is sent; otherwise as
+    /// [`Runs::create`]. Where the effect is unknown a run may exist.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: dropping the future can leave a run behind whose id nobody knows.
+    pub async fn create(
+        client: &Client,
+        project: &ProjectRef,
+        spec: &SandboxSpec,
+    ) -> Result<Pending, Error> {
+        let request = spec.create_run()?;
+        let runs = client.runs(project);
+        let run = runs.create(&request).await?;
+        let namespace = OnceCell::new_with(run.namespace().map(str::to_owned));
+        let client = client.clone();
+        let inner = Inner {
+            client,
+            runs,
+            run: run.uuid,
+            namespace,
+        };
+        Ok(Pending {
+            sandbox: Self {
+                inner: Arc::new(inner),
+            },
+        })
+    }
+
+    /// Creates a sandbox and waits up to five minutes until it is ready. Use
+    /// [`create`](Self::create) where the run's id has to be kept before anything can go wrong.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), and [`Error::Launch`] with the run's id where the run exists
+    /// and is not ready: it is left to the caller to stop it.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: dropping the future can leave a run behind.
+    pub async fn launch(
+        client: &Client,
+        project: &ProjectRef,
+        spec: &SandboxSpec,
+    ) -> Result<Self, Error> {
+        let pending = Self::create(client, project, spec).await?;
+        let run = pending.run_uuid();
+        pending
+            .ready(LAUNCH_LIMIT)
+            .await
+            .map_err(|error| match error {
+                launch @ Error::Launch { .. } => launch,
+                source => Error::Launch {
+                    run,
+                    source: Box::new(source),
+                },
+            })
+    }
+
+    /// The sandbox of an existing run. Nothing is sent, so nothing is checked: ask
+    /// [`ping`](Self::ping).
+    #[must_use]
+    pub fn connect(client: &Client, project: &ProjectRef, run: RunUuid) -> Self {
+        let runs = client.runs(project);
+        let client = client.clone();
+        Self {
+            inner: Arc::new(Inner {
+                client,
+                runs,
+                run,
+                namespace: OnceCell::new(),
+            }),
+        }
+    }
+
+    /// The run of the sandbox.
+    #[must_use]
+    pub fn run_uuid(&self) -> RunUuid {
+        self.inner.run
+    }
+
+    /// The project of the sandbox.
+    #[must_use]
+    pub fn project(&self) -> &ProjectRef {
+        self.inner.runs.project()
+    }
+
+    /// The runs of the sandbox's project, to look at the run itself.
+    #[must_use]
+    pub fn runs(&self) -> &Runs {
+        &self.inner.runs
+    }
+
+    /// The processes of the sandbox.
+    #[must_use]
+    pub fn process(&self) -> Process {
+        Process::new(self.clone())
+    }
+
+    /// The files of the sandbox.
+    #[must_use]
+    pub fn fs(&self) -> Fs {
+        Fs::new(self.clone())
+    }
+
+    /// Asks the service how it is.
+    ///
+    /// # Errors
+    /// [`Error::Client`]; a gateway's 502 means that the run has no service (yet, or any more).
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn ping(&self) -> Result<Ping, Error> {
+        Ok(self
+            .send(Operation::get("ping", route::PING))
+            .await?
+            .json()?)
+    }
+
+    /// Asks the platform to stop the run. A request, not a confirmation: see
+    /// [`stop_and_wait`](Self::stop_and_wait).
+    ///
+    /// # Errors
+    /// [`Error::Client`]. Harmless to repeat, and repeated.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether the stop was asked for.
+    pub async fn stop(&self) -> Result<(), Error> {
+        Ok(self.inner.runs.stop(self.inner.run).await?)
+    }
+
+    /// Asks the platform to stop the run, and waits until its status says that it has ended.
+    /// Returns that status; it is not `stopped` where the run had ended otherwise before.
+    ///
+    /// # Errors
+    /// As [`stop`](Self::stop), and `WaitTimedOut` where it does not end within the limit.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether the stop was asked for.
+    pub async fn stop_and_wait(&self, wait: impl Into<Wait> + Send) -> Result<RunStatus, Error> {
+        self.stop().await?;
+        Ok(self
+            .inner
+            .runs
+            .wait_until_final(self.inner.run, wait)
+            .await?
+            .status)
+    }
+
+    /// Sends a call to the service of this sandbox; `operation` has the path below it.
+    pub(crate) async fn send(&self, operation: Operation) -> Result<Answer, Error> {
+        let base = self.base().await?;
+        Ok(self
+            .inner
+            .client
+            .transport()
+            .send(operation.below(&base))
+            .await?)
+    }
+
+    /// The namespace is asked for once, unless the answer to `create` has told it.
+    async fn base(&self) -> Result<String, Error> {
+        let Inner {
+            runs,
+            run,
+            namespace,
+            ..
+        } = &*self.inner;
+        let namespace = namespace.get_or_try_init(|| runs.namespace(*run)).await?;
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+        if namespace.is_empty() || namespace.starts_with('.') || !namespace.chars().all(fits) {
+            let problem = format!("{namespace:?} cannot be a part of a URL");
+            return Err(InvalidInput::new("namespace", problem).into());
+        }
+        let project = runs.project();
+        let (owner, name) = (project.owner(), project.name());
+        Ok(format!(
+            "{GATEWAY_PREFIX}/{namespace}/{owner}/{name}/runs/{run}/"
+        ))
+    }
+}
+
+/// A run that was created as a sandbox, and may not be ready.
+#[derive(Clone, Debug)]
+#[must_use = "the run exists and costs; wait for it, or stop it"]
+pub struct Pending {
+    sandbox: SandboxClient,
+}
+
+impl Pending {
+    /// The run. Keep it before anything can go wrong.
+    #[must_use]
+    pub fn run_uuid(&self) -> RunUuid {
+        self.sandbox.run_uuid()
+    }
+
+    /// The sandbox, ready or not: to stop it.
+    #[must_use]
+    pub fn sandbox(&self) -> &SandboxClient {
+        &self.sandbox
+    }
+
+    /// Waits until the sandbox can be used: approves the run where it waits for that (some take
+    /// two approvals), waits until it runs, then until its service answers. A gateway's 502 means
+    /// "not yet".
+    ///
+    /// # Errors
+    /// [`Error::Launch`] with the run's id: at once where the run has ended, with its reason; and
+    /// where the limit passes.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the run stays as it is, and can be waited for again with
+    /// [`SandboxClient::connect`].
+    pub async fn ready(self, wait: impl Into<Wait> + Send) -> Result<SandboxClient, Error> {
+        let run = self.run_uuid();
+        match self.until_it_answers(wait.into()).await {
+            Ok(()) => Ok(self.sandbox),
+            Err(source) => Err(Error::Launch {
+                run,
+                source: Box::new(source),
+            }),
+        }
+    }
+
+    async fn until_it_answers(&self, wait: Wait) -> Result<(), Error> {
+        let started = Instant::now();
+        let limit = wait.limit();
+        let (runs, run) = (self.sandbox.runs(), self.run_uuid());
+        runs.wait_for(run, &RunStatus::Running, wait.approve())
+            .await?;
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let ping = Operation::get("ping", route::PING).once();
+            let Err(error) = self.sandbox.send(ping).await else {
+                return Ok(());
+            };
+            if !is_not_yet(&error) || started.elapsed() + pause > limit {
+                return Err(error);
+            }
+            // A run that ends while its service is waited for never answers.
+            let now = runs.statuses(run).await?;
+            if now.status.is_final() {
+                runs.wait_for(run, &RunStatus::Running, Duration::ZERO)
+                    .await?;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(2));
+        }
+    }
+}
+
+/// Whether a failed ping says that the service has not come up so far.
+fn is_not_yet(error: &Error) -> bool {
+    match error {
+        Error::Client(polyaxon_client::Error::Api(answer)) => {
+            answer.is_from_gateway() && matches!(answer.status().as_u16(), 404 | 502 | 503 | 504)
+        }
+        Error::Client(error @ polyaxon_client::Error::Transport { .. }) => {
+            error.effect() == Effect::NotApplied
+        }
+        _ => false,
+    }
+}
+
+const _: () = {
+    const fn check<T: Send + Sync + Clone>() {}
+    check::<SandboxClient>();
+};
