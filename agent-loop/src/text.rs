@@ -1,0 +1,129 @@
+//! Foreign text made fit for a prompt: printable, and of bounded length.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// The bytes as text for the model. What is not UTF-8 becomes `\xNN`, control characters but line
+/// feed and tab become their escapes: a prompt must be valid JSON for every server, and nothing
+/// that moves a cursor belongs into it.
+pub(crate) fn printable(bytes: &[u8]) -> Cow<'_, str> {
+    let plain = |c: char| matches!(c, '\n' | '\t') || !c.is_control();
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && text.chars().all(plain)
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(bytes.len() + 16);
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match plain(c) {
+                true => out.push(c),
+                false => out.extend(c.escape_default()),
+            }
+        }
+        for byte in chunk.invalid() {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The head and the tail of `text` in at most about `limit` bytes, with the cut said between them.
+pub(crate) fn head_and_tail(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return Cow::Borrowed(text);
+    }
+    let half = limit / 2;
+    let head = head(text, half);
+    let tail = tail(text, half);
+    let left_out = text.len() - head.len() - tail.len();
+    Cow::Owned(format!("{head}\n[… {left_out} bytes left out …]\n{tail}"))
+}
+
+/// The longest head of `text` that has at most `limit` bytes.
+pub(crate) fn head(text: &str, limit: usize) -> &str {
+    let end = (0..=limit.min(text.len()))
+        .rev()
+        .find(|at| text.is_char_boundary(*at));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
+/// The longest tail of `text` that has at most `limit` bytes.
+pub(crate) fn tail(text: &str, limit: usize) -> &str {
+    let start =
+        (text.len().saturating_sub(limit)..=text.len()).find(|at| text.is_char_boundary(*at));
+    text.get(start.unwrap_or(text.len())..).unwrap_or_default()
+}
+
+/// One line of at most `limit` bytes, for people and for lists.
+pub(crate) fn one_line(text: &str, limit: usize) -> String {
+    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.len() > limit {
+        line.truncate(head(&line, limit.saturating_sub('…'.len_utf8())).len());
+        line.push('…');
+    }
+    line
+}
+
+/// An upper bound for the tokens of `text`, good enough to keep a window: one token for each three
+/// bytes. Code and English take 3.5 to 4.5 bytes a token with the tokenizers of current models.
+pub(crate) fn estimated_tokens(text: &str) -> u64 {
+    (text.len() as u64).div_ceil(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_moves_a_cursor_is_escaped_and_what_can_be_read_is_not() {
+        assert_eq!(
+            printable(b"\x00\x1b[2J\x07\xff ok\n"),
+            "\\u{0}\\u{1b}[2J\\u{7}\\xff ok\n"
+        );
+        assert_eq!(
+            printable("naïve\tcafé\u{2028}x\n".as_bytes()),
+            "naïve\tcafé\u{2028}x\n"
+        );
+        assert_eq!(printable(b"a\r\n"), "a\\r\n");
+    }
+
+    #[test]
+    fn the_cut_is_said() {
+        assert_eq!(head_and_tail("0123456789", 10), "0123456789");
+        assert_eq!(
+            head_and_tail("0123456789ä", 4),
+            "01\n[… 8 bytes left out …]\nä"
+        );
+    }
+
+    #[test]
+    fn a_line_is_short_and_one() {
+        assert_eq!(one_line("  a\n  b\tc ", 80), "a b c");
+        assert_eq!(one_line("abcdefgh", 6), "abc…");
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_text_is_bounded_and_made_of_the_ends(text in "\\PC{0,60}", limit in 0..80_usize) {
+            let cut = head_and_tail(&text, limit);
+            if text.len() <= limit {
+                prop_assert_eq!(&*cut, &*text);
+            } else {
+                prop_assert!(cut.len() <= limit + 48);
+                let (head, rest) = cut.split_once("\n[… ").unwrap();
+                let (_, tail) = rest.split_once(" …]\n").unwrap();
+                prop_assert!(text.starts_with(head) && text.ends_with(tail));
+            }
+        }
+
+        #[test]
+        fn nothing_unprintable_is_left(bytes: Vec<u8>) {
+            let text = printable(&bytes);
+            prop_assert!(text.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()));
+        }
+    }
+}
