@@ -6,4 +6,4 @@ mod files;
 
 pub use entry::{Entry, FileType, Listing, Stat, Written};
 #[cfg(feature = "client")]
-pub use files::{Fs, Ls, Page, Write};
+pub use files::{Fs, Ls, Mkdir, Page, Write};

@@ -38,7 +38,7 @@
 //! | [`fs().write`](fs::Fs::write) | `POST fs/write` | yes; with [`append`](fs::Write::append) only where it surely did not arrive |
 //! | [`fs().stat`](fs::Fs::stat), [`ls`](fs::Fs::ls) | `GET fs/stat`, `GET fs/ls` | yes |
 //! | [`fs().mkdir`](fs::Fs::mkdir), [`rm`](fs::Fs::rm) | `POST fs/mkdir`, `DELETE fs/rm` | only where it surely did not arrive |
-//! | [`fs().mkdir_all`](fs::Fs::mkdir_all), [`rm_all`](fs::Fs::rm_all) | the same, with parents or recursive | yes |
+//! | [`mkdir_with`](fs::Fs::mkdir_with) [`parents`](fs::Mkdir::parents), [`rm_all`](fs::Fs::rm_all) | the same, with parents or recursive | yes |
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|

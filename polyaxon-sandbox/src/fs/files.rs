@@ -105,6 +105,42 @@ impl Ls {
     }
 }
 
+/// How a directory is made. Default: with mode `0755`, in a parent that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a Mkdir does nothing until it is passed to `fs().mkdir_with`"]
+pub struct Mkdir {
+    mode: FileMode,
+    parents: bool,
+}
+
+impl Default for Mkdir {
+    fn default() -> Self {
+        Self {
+            mode: FileMode::DIR,
+            parents: false,
+        }
+    }
+}
+
+impl Mkdir {
+    /// In a parent that is there.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes the parents that are missing too; a directory that is there is fine then.
+    pub fn parents(mut self) -> Self {
+        self.parents = true;
+        self
+    }
+
+    /// The mode of a directory that is made.
+    pub fn mode(mut self, mode: FileMode) -> Self {
+        self.mode = mode;
+        self
+    }
+}
+
 impl Fs {
     pub(crate) fn new(sandbox: SandboxClient) -> Self {
         Self { sandbox }
@@ -293,9 +329,10 @@ impl Fs {
         P: TryInto<AbsPath, Error: Into<InvalidInput>> + Send,
     {
         let path = checked(path)?;
-        let mut operation = Operation::get("fs.ls", route::FS_LS)
-            .query("path", path.as_str())
-            .query("recursive", how.recursive.to_string());
+        let mut operation = Operation::get("fs.ls", route::FS_LS).query("path", path.as_str());
+        if how.recursive {
+            operation = operation.query("recursive", "true");
+        }
         if let Some(count) = how.max_entries {
             operation = operation.query("max_entries", count.to_string());
         }
@@ -313,23 +350,34 @@ impl Fs {
     where
         P: TryInto<AbsPath, Error: Into<InvalidInput>> + Send,
     {
-        let operation = mkdir(&checked(path)?, false)?;
-        self.sandbox.send(operation).await.map(drop)
+        self.mkdir_with(path, Mkdir::new()).await
     }
 
-    /// Makes a directory with mode `0755` and the parents that are missing; one that is there is
-    /// fine.
+    /// Makes a directory as `how` says: see [`mkdir`](Self::mkdir).
     ///
     /// # Errors
-    /// Code `conflict` where the path is something else than a directory.
+    /// As [`mkdir`](Self::mkdir); with [`parents`](Mkdir::parents) `conflict` only where the path
+    /// is something else than a directory.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves open which of them were made.
-    pub async fn mkdir_all<P>(&self, path: P) -> Result<(), Error>
+    /// Dropping the future leaves open which directories were made.
+    pub async fn mkdir_with<P>(&self, path: P, how: Mkdir) -> Result<(), Error>
     where
         P: TryInto<AbsPath, Error: Into<InvalidInput>> + Send,
     {
-        let operation = mkdir(&checked(path)?, true)?.harmless();
+        let path = checked(path)?.into();
+        let body = MkdirRequest {
+            path,
+            parents: how.parents,
+            mode: how.mode.to_string(),
+        };
+        let operation = Operation::post("fs.mkdir", route::FS_MKDIR).json(&body)?;
+        // A directory that is there is fine with `parents`, and a conflict without.
+        let operation = if how.parents {
+            operation.harmless()
+        } else {
+            operation
+        };
         self.sandbox.send(operation).await.map(drop)
     }
 
@@ -374,15 +422,6 @@ where
     P: TryInto<AbsPath, Error: Into<InvalidInput>>,
 {
     path.try_into().map_err(|error| error.into().into())
-}
-
-fn mkdir(path: &AbsPath, parents: bool) -> Result<Operation, Error> {
-    let body = MkdirRequest {
-        path: path.as_str().to_owned(),
-        parents,
-        mode: FileMode::DIR.to_string(),
-    };
-    Ok(Operation::post("fs.mkdir", route::FS_MKDIR).json(&body)?)
 }
 
 fn rm(path: &AbsPath, recursive: bool) -> Operation {
