@@ -166,7 +166,7 @@ async fn exec_sends_what_the_python_client_sends() {
     ];
     for (case, exec) in table {
         same(case, async move |sandbox| {
-            drop(sandbox.process().exec(&exec).await.unwrap())
+            drop(sandbox.process().exec(&exec).await.unwrap());
         })
         .await;
     }
@@ -175,15 +175,15 @@ async fn exec_sends_what_the_python_client_sends() {
 #[tokio::test]
 async fn reading_sends_what_the_python_client_sends() {
     same("fs.read.range", async |s| {
-        drop(s.fs().read_range("/tmp/a", 2, 3).await.unwrap())
+        drop(s.fs().read_range("/tmp/a", 2, 3).await.unwrap());
     })
     .await;
     same("fs.read_bytes", async |s| {
-        drop(s.fs().read_range("/tmp/a", 0, 65536).await.unwrap())
+        drop(s.fs().read_range("/tmp/a", 0, 65536).await.unwrap());
     })
     .await;
     same("fs.ls.default", async |s| {
-        drop(s.fs().ls("/tmp").await.unwrap())
+        drop(s.fs().ls("/tmp").await.unwrap());
     })
     .await;
     same("fs.ls.all", async |s| {
@@ -196,15 +196,15 @@ async fn reading_sends_what_the_python_client_sends() {
     })
     .await;
     same("fs.ls.odd_path", async |s| {
-        drop(s.fs().ls(ODD).await.unwrap())
+        drop(s.fs().ls(ODD).await.unwrap());
     })
     .await;
     same("fs.stat", async |s| {
-        drop(s.fs().stat("/tmp/a").await.unwrap())
+        drop(s.fs().stat("/tmp/a").await.unwrap());
     })
     .await;
     same("fs.stat.odd_path", async |s| {
-        drop(s.fs().stat(ODD).await.unwrap())
+        drop(s.fs().stat(ODD).await.unwrap());
     })
     .await;
 }
@@ -214,7 +214,7 @@ async fn writing_sends_what_the_python_client_sends() {
     let mode = |bits| FileMode::new(bits).unwrap();
     let append = Write::new().mode(mode(0o600)).existing_only().append();
     same("fs.write.default", async |s| {
-        drop(s.fs().write("/tmp/a", "hello\n").await.unwrap())
+        drop(s.fs().write("/tmp/a", "hello\n").await.unwrap());
     })
     .await;
     same("fs.write.all", async |s| {
@@ -245,15 +245,15 @@ async fn writing_sends_what_the_python_client_sends() {
     })
     .await;
     same("fs.write.empty", async |s| {
-        drop(s.fs().write("/tmp/a", "").await.unwrap())
+        drop(s.fs().write("/tmp/a", "").await.unwrap());
     })
     .await;
     same("fs.write.odd_path", async |s| {
-        drop(s.fs().write(ODD, "x").await.unwrap())
+        drop(s.fs().write(ODD, "x").await.unwrap());
     })
     .await;
     same("fs.mkdir.default", async |s| {
-        s.fs().mkdir("/tmp/d").await.unwrap()
+        s.fs().mkdir("/tmp/d").await.unwrap();
     })
     .await;
     same("fs.mkdir.all", async |s| {
@@ -264,11 +264,11 @@ async fn writing_sends_what_the_python_client_sends() {
     })
     .await;
     same("fs.rm.default", async |s| {
-        s.fs().rm("/tmp/d").await.unwrap()
+        s.fs().rm("/tmp/d").await.unwrap();
     })
     .await;
     same("fs.rm.recursive", async |s| {
-        s.fs().rm_all("/tmp/d").await.unwrap()
+        s.fs().rm_all("/tmp/d").await.unwrap();
     })
     .await;
     same("fs.rm.odd_path", async |s| s.fs().rm(ODD).await.unwrap()).await;
