@@ -57,9 +57,11 @@ pub(crate) async fn ask_within(
 ) -> Result<ModelReply, ModelError> {
     let messages = [Message::user("hi")];
     let id = "task-1.1.0".parse().unwrap();
-    model
-        .propose(ModelRequest::new(id, &messages).deadline(deadline))
-        .await
+    let asked = model.propose(ModelRequest::new(id, &messages).deadline(deadline));
+    // Should the deadline not hold, the test fails instead of hanging.
+    let limit = deadline + Duration::from_secs(10);
+    let ended = tokio::time::timeout(limit, asked).await;
+    ended.expect("the call ends by itself")
 }
 
 /// Asks a server that has this one answer.
