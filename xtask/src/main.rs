@@ -1,1 +1,42 @@
-fn main() {}
+//! The project's own commands: `cargo xtask ci`, `cargo xtask tidy`, `cargo xtask real`.
+
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for the terminal"
+)]
+
+mod ci;
+mod real;
+mod step;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  ci     all that CI runs beside the tests: format, lints, docs, tidy, the examples
+  tidy   the rules that a compiler cannot check
+  real   provisions real servers below target/ and runs the tests that need them";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["ci"] => ci::run(),
+        ["tidy"] => tidy::run(),
+        ["real"] => real::run(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `cargo xtask ci`: what a change has to pass beside the tests.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::step::{self, cargo, root};
+use crate::tidy;
+
+/// The published crates, each with every set of features that it is used with. Built one by one:
+/// in a build of the whole workspace the features of all its members come together.
+const CRATES: [(&str, &[&str]); 5] = [
+    ("polyaxon-client", &[]),
+    ("polyaxon-sandbox", &[]),
+    ("polyaxon-tracking", &[]),
+    ("polyaxon-local", &[]),
+    ("agent-loop", &["polyaxon", "openai"]),
+];
+
+pub(crate) fn run() -> Result<()> {
+    step::run("format", &mut cargo(&["fmt", "--all", "--check"])?)?;
+    step::run(
+        "lints, all features",
+        &mut cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--",
+            "-D",
+            "warnings",
+        ])?,
+    )?;
+    for (name, features) in CRATES {
+        let sets: [&[&str]; 2] = [&[], &["--no-default-features"]];
+        for set in sets {
+            lint(name, set)?;
+        }
+        for feature in features {
+            lint(name, &["--no-default-features", "--features", feature])?;
+        }
+    }
+    step::run(
+        "docs",
+        cargo(&["doc", "--workspace", "--all-features", "--no-deps"])?
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )?;
+    tidy::run()?;
+    examples()
+}
+
+fn lint(name: &str, flags: &[&str]) -> Result<()> {
+    let mut arguments = vec!["clippy", "--all-targets", "-p", name];
+    arguments.extend(flags);
+    arguments.extend(["--", "-D", "warnings"]);
+    let title = format!(
+        "lints, {name} {}",
+        if flags.is_empty() {
+            "by default".to_owned()
+        } else {
+            flags.join(" ")
+        }
+    );
+    step::run(&title, &mut cargo(&arguments)?)
+}
+
+/// Runs the examples as the README says, and looks at what they left.
+fn examples() -> Result<()> {
+    let out = root()?.join("target/xtask/agent-output");
+    fresh(&out)?;
+    let out_text = out.to_str().context("the path of target/ is not UTF-8")?;
+    step::run(
+        "example coding_agent",
+        &mut cargo(&[
+            "run",
+            "--quiet",
+            "--example",
+            "coding_agent",
+            "--",
+            "--local",
+            "--allow-checks",
+            "--out",
+            out_text,
+        ])?,
+    )?;
+    let outcome: Value = serde_json::from_str(&std::fs::read_to_string(out.join("outcome.json"))?)?;
+    let state = &outcome["acceptance"]["state"];
+    ensure!(
+        state == "accepted",
+        "coding_agent ended with 0, and outcome.json says {state}"
+    );
+
+    let out = root()?.join("target/xtask/receipt-output");
+    fresh(&out)?;
+    let out_text = out.to_str().context("the path of target/ is not UTF-8")?;
+    step::run(
+        "example record_receipt",
+        &mut cargo(&[
+            "run",
+            "--quiet",
+            "--example",
+            "record_receipt",
+            "--",
+            "--local",
+            "--out",
+            out_text,
+        ])?,
+    )
+}
+
+fn fresh(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
