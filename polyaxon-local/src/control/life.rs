@@ -1,0 +1,150 @@
+//! One run, from the queue to its end.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use polyaxon_client::runs::RunStatus;
+use polyaxon_client::{ProjectRef, RunUuid};
+use tokio::time::{Instant, sleep_until};
+
+use super::record::{Next, Record};
+use crate::auth::{self, Secret};
+use crate::closing::{Closer, Closing};
+use crate::daemon::{self, Sandbox};
+use crate::folder;
+use crate::limits::Limits;
+
+/// How long the processes of a run have to be gone once they were killed.
+const KILL_LIMIT: Duration = Duration::from_secs(3);
+
+const REASON: &str = "PolyaxonLocal";
+
+/// A run that exists.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) uuid: RunUuid,
+    pub(crate) project: ProjectRef,
+    record: Mutex<Record>,
+    /// There while the daemon answers.
+    daemon: Mutex<Option<Router>>,
+    stop: Closer,
+}
+
+impl Run {
+    pub(crate) fn new(uuid: RunUuid, project: ProjectRef, record: Record) -> Self {
+        Self {
+            uuid,
+            project,
+            record: Mutex::new(record),
+            daemon: Mutex::default(),
+            stop: Closer::new(),
+        }
+    }
+
+    pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The daemon, while the run has one.
+    pub(crate) fn daemon(&self) -> Option<Router> {
+        self.slot().clone()
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Router>> {
+        self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn stop(&self, reason: &str, message: &str) {
+        if self.record().stop(reason, message) == Next::TearDown {
+            self.stop.close();
+        }
+    }
+}
+
+/// What every sandbox of this server is made with.
+#[derive(Debug)]
+pub(crate) struct Pods {
+    pub(crate) folder: PathBuf,
+    pub(crate) signing_key: Secret,
+    pub(crate) limits: Limits,
+}
+
+impl Pods {
+    /// Runs `run` until it is stopped, by its caller, by its time limit, or with the server. When
+    /// this ends, its processes and its folder are gone.
+    pub(crate) async fn live(&self, run: Arc<Run>, mut closing: Closing) {
+        let (unsupported, image, limit) = {
+            let record = run.record();
+            let operation = record.operation.as_ref();
+            (
+                operation.and_then(super::Operation::unsupported),
+                operation.and_then(|op| op.image.clone()),
+                operation.and_then(|op| op.timeout),
+            )
+        };
+        if let Some(why) = unsupported {
+            run.record().enter(RunStatus::Failed, REASON, Some(why));
+            return;
+        }
+        run.record().enter(RunStatus::Scheduled, REASON, None);
+        let image = match image {
+            Some(image) => {
+                format!("The image {image:?} is not pulled: programs of this machine run.")
+            }
+            None => "There is no image: programs of this machine run.".to_owned(),
+        };
+        run.record()
+            .enter(RunStatus::Starting, REASON, Some(image.clone()));
+
+        let folder = self.folder.join(run.uuid.to_string());
+        let sandbox = match self.open(&run, folder.clone()).await {
+            Ok(sandbox) => Arc::new(sandbox),
+            Err(error) => {
+                let why = format!("The folder of the sandbox cannot be made: {error}.");
+                run.record().enter(RunStatus::Failed, REASON, Some(why));
+                return;
+            }
+        };
+        if run.record().enter(RunStatus::Running, REASON, Some(image)) {
+            *run.slot() = Some(daemon::router(Arc::clone(&sandbox)));
+        }
+
+        let mut stop = run.stop.listen();
+        let begun = Instant::now();
+        let deadline = limit.map(|limit| begun + limit);
+        tokio::select! {
+            () = stop.heard() => {}
+            () = closing.heard() => {
+                run.stop("ServerStopped", "The server stops.");
+            }
+            () = sleep_until(deadline.unwrap_or(begun)), if deadline.is_some() => {
+                let seconds = limit.unwrap_or_default().as_secs();
+                let message = format!("The run reached its termination.timeout of {seconds} s.");
+                run.stop("TerminationTimeout", &message);
+            }
+        }
+        *run.slot() = None;
+        sandbox.close(KILL_LIMIT).await;
+        let (status, message) = match folder::remove(folder).await {
+            Ok(()) => (RunStatus::Stopped, None),
+            Err(error) => {
+                let left = format!("The folder of the sandbox could not be removed: {error}.");
+                (RunStatus::Stopped, Some(left))
+            }
+        };
+        run.record().enter(status, REASON, message);
+    }
+
+    /// The token of the daemon of `run`.
+    pub(crate) fn sandbox_token(&self, run: RunUuid) -> Secret {
+        auth::derive_sandbox_token(&self.signing_key, run)
+    }
+
+    async fn open(&self, run: &Run, folder: PathBuf) -> std::io::Result<Sandbox> {
+        folder::create(folder.clone()).await?;
+        let token = self.sandbox_token(run.uuid);
+        Sandbox::open(&folder, token, self.limits.clone()).await
+    }
+}

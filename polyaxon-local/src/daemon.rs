@@ -1,0 +1,135 @@
+//! The daemon of one sandbox: the HTTP service that a pod of that run would have.
+
+pub(crate) mod body;
+mod query;
+mod refusal;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use axum::{Json, Router};
+use http::{HeaderValue, Method};
+use jiff::Timestamp;
+use polyaxon_sandbox::Ping;
+use polyaxon_sandbox::wire::{header, route};
+use uuid::Uuid;
+
+pub(crate) use self::query::{CleanPath, Query};
+pub(crate) use self::refusal::Refusal;
+use crate::auth::{self, Access, Secret};
+use crate::fs::{self, Files};
+use crate::limits::Limits;
+use crate::process::{self, BaseEnv};
+
+/// One sandbox: its files, its commands, and who may ask for them.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    pub(crate) files: Files,
+    pub(crate) processes: process::Table,
+    pub(crate) base_env: BaseEnv,
+    pub(crate) limits: Limits,
+    token: Secret,
+    started: Instant,
+    last_activity: Mutex<Timestamp>,
+}
+
+impl Sandbox {
+    /// A sandbox whose root folder is `root`, with the folders that every sandbox has.
+    pub(crate) async fn open(root: &Path, token: Secret, limits: Limits) -> std::io::Result<Self> {
+        let files = Files::open(root).await?;
+        Ok(Self {
+            base_env: BaseEnv::new(&root.join(fs::HOME), &root.join(fs::TMP)),
+            files,
+            processes: process::Table::new(limits.execs_running),
+            limits,
+            token,
+            started: Instant::now(),
+            last_activity: Mutex::new(Timestamp::now()),
+        })
+    }
+
+    /// Ends everything that runs, within `limit`.
+    pub(crate) async fn close(&self, limit: Duration) {
+        self.processes.close(limit).await;
+    }
+
+    fn touch(&self) {
+        let mut last = self
+            .last_activity
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *last = Timestamp::now();
+    }
+}
+
+/// The routes of the daemon, at the root. Whoever calls it is behind a gateway or a listener.
+pub(crate) fn router(sandbox: Arc<Sandbox>) -> Router {
+    let at = |route: &str| format!("/{route}");
+    Router::new()
+        .route(&at(route::PING), get(ping))
+        .route(&at(route::EXEC), post(process::exec))
+        .route(&at(route::FS_READ), get(fs::read))
+        .route(&at(route::FS_WRITE), post(fs::write))
+        .route(&at(route::FS_LS), get(fs::ls))
+        .route(&at(route::FS_MKDIR), post(fs::mkdir))
+        .route(&at(route::FS_RM), delete(fs::rm))
+        .route(&at(route::FS_STAT), get(fs::stat))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_route)
+        .layer(middleware::from_fn_with_state(Arc::clone(&sandbox), guard))
+        .with_state(sandbox)
+}
+
+async fn no_route(method: Method, request: Request<Body>) -> Refusal {
+    Refusal::not_found(format!("no route: {method} {}", request.uri().path()))
+}
+
+/// Checks the token, counts the activity and gives the answer its id.
+async fn guard(State(sandbox): State<Arc<Sandbox>>, request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    if method == Method::GET && path.trim_matches('/') == route::PING {
+        return next.run(request).await;
+    }
+    let id = Uuid::new_v4().to_string();
+    let begun = Instant::now();
+    let mut response = match auth::sandbox_token(request.headers(), &sandbox.token) {
+        Access::Granted => {
+            sandbox.touch();
+            next.run(request).await
+        }
+        Access::Missing | Access::Wrong => Refusal::unauthorized().into_response(),
+    };
+    tracing::debug!(
+        request = id,
+        %method,
+        path,
+        status = response.status().as_u16(),
+        elapsed_ms = begun.elapsed().as_millis(),
+        "sandbox"
+    );
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(header::REQUEST_ID, id);
+    }
+    response
+}
+
+async fn ping(State(sandbox): State<Arc<Sandbox>>) -> Json<Ping> {
+    let last = *sandbox
+        .last_activity
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let running = u64::try_from(sandbox.processes.running()).unwrap_or(u64::MAX);
+    Json(Ping::ok(
+        env!("CARGO_PKG_VERSION"),
+        sandbox.started.elapsed(),
+        last,
+        running,
+    ))
+}

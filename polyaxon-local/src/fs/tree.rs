@@ -1,0 +1,214 @@
+//! The root folder of a sandbox, and what may be done below it. The kernel keeps every path
+//! beneath the folder, whatever `..` and links say (`openat2` with `RESOLVE_BENEATH`, through
+//! cap-std); where it cannot, cap-std walks the path by hand.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _, OpenOptions, OpenOptionsExt as _};
+use polyaxon_sandbox::FileMode;
+use rustix::fs::{Mode, OFlags, fchmod};
+use rustix::io::Errno;
+
+/// The home of a sandbox, below its root.
+pub(crate) const HOME: &str = "home";
+/// Its folder for temporary files.
+pub(crate) const TMP: &str = "tmp";
+/// The folder that agents work in.
+const WORKSPACE: &str = "workspace";
+
+/// A page of a file.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) eof: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: PathBuf,
+    dir: Dir,
+}
+
+impl Tree {
+    /// Takes `root`, which exists, and makes the folders that every sandbox has.
+    pub(crate) fn open(root: &Path) -> io::Result<Self> {
+        let dir = Dir::open_ambient_dir(root, ambient_authority())?;
+        for (folder, mode) in [(HOME, 0o755), (WORKSPACE, 0o755), (TMP, 0o1777)] {
+            dir.create_dir(folder)?;
+            chmod(&dir.open(folder)?, mode)?;
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            dir,
+        })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The directory at `path`.
+    pub(crate) fn dir(&self, path: &str) -> io::Result<Dir> {
+        self.dir.open_dir(path)
+    }
+
+    pub(crate) fn dir_handle(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// The directory at `path` as a path of this machine, links resolved, for a child to start in.
+    pub(crate) fn host_dir(&self, path: &str) -> io::Result<PathBuf> {
+        let resolved = self.dir.canonicalize(path)?;
+        self.dir.open_dir(&resolved)?;
+        Ok(self.root.join(resolved))
+    }
+
+    /// Reads up to `length` bytes from `offset`. The end is where reading ends, not where the
+    /// size says: files of `/proc` have size 0 and content.
+    pub(crate) fn read(&self, path: &str, offset: u64, length: usize) -> io::Result<Page> {
+        let file = self.regular(path, OpenOptions::new().read(true))?;
+        let size = file.metadata()?.len();
+        let hint = usize::try_from(size.saturating_sub(offset)).unwrap_or(length);
+        let mut bytes = vec![0; length.min(hint.max(4096))];
+        let mut filled = read_at(&file, &mut bytes, offset)?;
+        while filled == bytes.len() && filled < length {
+            bytes.resize(length.min(filled * 2), 0);
+            let rest = bytes.get_mut(filled..).unwrap_or_default();
+            filled += read_at(&file, rest, offset + filled as u64)?;
+        }
+        bytes.truncate(filled);
+        let eof = filled < length || read_at(&file, &mut [0], offset + filled as u64)? == 0;
+        Ok(Page { bytes, eof })
+    }
+
+    /// Replaces the content of a file, or appends to it, and says whether the file is new. Only a
+    /// new file gets `mode`, all of it, whatever the umask says. Links are followed.
+    pub(crate) fn write(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        mode: FileMode,
+        create: bool,
+        append: bool,
+    ) -> io::Result<bool> {
+        let mut options = OpenOptions::new();
+        options.write(true).append(append);
+        let (mut file, created) = match self.regular(path, &options) {
+            Err(error) if error.kind() == ErrorKind::NotFound && create => {
+                self.create(path, &options)?
+            }
+            opened => (opened?, false),
+        };
+        if created {
+            chmod(&file, mode.bits())?;
+        } else if !append {
+            file.set_len(0)?;
+        }
+        file.write_all(bytes)?;
+        Ok(created)
+    }
+
+    /// Makes the file that was not there a moment ago. It can be there now, or a link can stand at
+    /// its place that leads to nothing: then the file is made where the link points.
+    fn create(&self, path: &str, options: &OpenOptions) -> io::Result<(File, bool)> {
+        let mut options = options.clone();
+        options.mode(0o600);
+        match self.regular(path, options.clone().create_new(true)) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let link = self.dir.symlink_metadata(path)?.is_symlink();
+                Ok((self.regular(path, options.create(true))?, link))
+            }
+            made => Ok((made?, true)),
+        }
+    }
+
+    /// Opens a regular file without ever waiting: a FIFO would block for its other end, and an
+    /// open device can have effects of its own.
+    fn regular(&self, path: &str, options: &OpenOptions) -> io::Result<File> {
+        let never_wait = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
+        let mut options = options.clone();
+        options.custom_flags(never_wait.cast_signed());
+        let file = self.dir.open_with(path, &options)?.into_std();
+        let kind = file.metadata()?.file_type();
+        if kind.is_file() {
+            Ok(file)
+        } else if kind.is_dir() {
+            Err(Errno::ISDIR.into())
+        } else {
+            Err(Errno::NXIO.into())
+        }
+    }
+
+    /// Makes a directory with exactly `mode`; with `parents` what is missing above it too, and an
+    /// existing directory is fine.
+    pub(crate) fn mkdir(&self, path: &str, parents: bool, mode: FileMode) -> io::Result<()> {
+        if !parents {
+            self.make_dir(path)?;
+            return chmod(&self.dir.open(path)?, mode.bits());
+        }
+        let mut made = Vec::new();
+        let mut below = PathBuf::new();
+        for part in Path::new(path) {
+            below.push(part);
+            match self.make_dir(&below) {
+                Ok(()) => made.push(self.dir.open(&below)?),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    if !self.dir.metadata(&below)?.is_dir() {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // From below, so that a mode without search permission does not lock us out.
+        made.iter()
+            .rev()
+            .try_for_each(|dir| chmod(dir, mode.bits()))
+    }
+
+    fn make_dir(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        if path.as_ref() == Path::new(".") {
+            return Err(Errno::EXIST.into());
+        }
+        let mut private = DirBuilder::new();
+        private.mode(0o700);
+        self.dir.create_dir_with(path, &private)
+    }
+
+    /// Removes what is at `path`; a link is removed, never followed. With `recursive` a directory
+    /// goes with all that is in it, and nothing to remove is fine.
+    pub(crate) fn remove(&self, path: &str, recursive: bool) -> io::Result<()> {
+        let kind = match self.dir.symlink_metadata(path) {
+            Err(error) if recursive && error.kind() == ErrorKind::NotFound => return Ok(()),
+            found => found?.file_type(),
+        };
+        match (kind.is_dir(), recursive) {
+            (false, _) => self.dir.remove_file(path),
+            (true, false) => self.dir.remove_dir(path),
+            (true, true) => self.dir.remove_dir_all(path),
+        }
+    }
+}
+
+/// Fills `buffer` from `offset` on, as far as the file goes.
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Sets exactly these bits on an open file; the umask has no say.
+fn chmod(file: &impl std::os::fd::AsFd, bits: u32) -> io::Result<()> {
+    Ok(fchmod(file, Mode::from_raw_mode(bits))?)
+}

@@ -1,0 +1,139 @@
+//! What the sandbox service takes and keeps at most.
+
+use std::time::Duration;
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+/// The limits of one sandbox. The defaults are those of the one public description of the
+/// in-pod service (a source snapshot of `plx-exec`); a deployed one may differ, so a test can
+/// set other values.
+///
+/// # Examples
+/// ```
+/// use polyaxon_local::Limits;
+///
+/// let mut limits = Limits::default();
+/// assert_eq!(limits.exec_output, 1 << 20);
+/// limits.exec_output = 16;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of the body of `exec`. Above: 413. Default [`EXEC_BODY`](Self::EXEC_BODY).
+    pub exec_body: usize,
+    /// Bytes of any other JSON body. Above: 413. Default [`JSON_BODY`](Self::JSON_BODY).
+    pub json_body: usize,
+    /// Elements of `command`. Above: 400. Default [`COMMAND_WORDS`](Self::COMMAND_WORDS).
+    pub command_words: usize,
+    /// Bytes of all elements of `command`. Above: 400. Default
+    /// [`COMMAND_BYTES`](Self::COMMAND_BYTES).
+    pub command_bytes: usize,
+    /// Keys of `env`. Above: 400. Default [`ENV_KEYS`](Self::ENV_KEYS).
+    pub env_keys: usize,
+    /// Bytes of a key of `env`. Above: 400. Default [`ENV_KEY_BYTES`](Self::ENV_KEY_BYTES).
+    pub env_key_bytes: usize,
+    /// Bytes of a value of `env`. Above: 400. Default
+    /// [`ENV_VALUE_BYTES`](Self::ENV_VALUE_BYTES).
+    pub env_value_bytes: usize,
+    /// Bytes of any path. Above: 400. Default [`PATH_BYTES`](Self::PATH_BYTES).
+    pub path_bytes: usize,
+    /// Decoded bytes of `stdin`. Above: 400. Default [`STDIN_BYTES`](Self::STDIN_BYTES).
+    pub stdin_bytes: usize,
+    /// How long a command runs where `timeout_ms` is 0 or left out. Default
+    /// [`TIMEOUT`](Self::TIMEOUT).
+    pub timeout: Duration,
+    /// The longest `timeout_ms`. Above: 400. Default [`TIMEOUT_MAX`](Self::TIMEOUT_MAX).
+    pub timeout_max: Duration,
+    /// Bytes of each output stream that `exec` keeps; the rest is read and dropped, and a flag
+    /// says so. Default [`EXEC_OUTPUT`](Self::EXEC_OUTPUT).
+    pub exec_output: usize,
+    /// Commands that run at once. Above: 429. Default [`EXECS_RUNNING`](Self::EXECS_RUNNING).
+    pub execs_running: usize,
+    /// Bytes of one page of `fs/read` where `length` is left out. Default
+    /// [`READ_BYTES`](Self::READ_BYTES).
+    pub read_bytes: usize,
+    /// The largest `length` of `fs/read`. Above: 400. Default
+    /// [`READ_BYTES_MAX`](Self::READ_BYTES_MAX).
+    pub read_bytes_max: usize,
+    /// Bytes of the body of `fs/write`. Above: 413. Default
+    /// [`WRITE_BYTES`](Self::WRITE_BYTES).
+    pub write_bytes: usize,
+    /// Entries of `fs/ls` where `max_entries` is left out. Default
+    /// [`LS_ENTRIES`](Self::LS_ENTRIES).
+    pub ls_entries: usize,
+    /// The largest `max_entries`. Above: 400. Default [`LS_ENTRIES_MAX`](Self::LS_ENTRIES_MAX).
+    pub ls_entries_max: usize,
+    /// From the SIGTERM to the SIGKILL of a command whose caller has gone. Default
+    /// [`KILL_GRACE`](Self::KILL_GRACE).
+    pub kill_grace: Duration,
+}
+
+// Each value stands in the table of limits (section 10) of the description of the wire, but for
+// those with a note.
+impl Limits {
+    /// 16 MiB.
+    pub const EXEC_BODY: usize = 16 * MIB;
+    /// 1 MiB.
+    pub const JSON_BODY: usize = MIB;
+    /// 256.
+    pub const COMMAND_WORDS: usize = 256;
+    /// 4096 bytes: easy to exceed with `sh -c SCRIPT`; a long script goes through `stdin`.
+    pub const COMMAND_BYTES: usize = 4 * KIB;
+    /// 256.
+    pub const ENV_KEYS: usize = 256;
+    /// 256 bytes.
+    pub const ENV_KEY_BYTES: usize = 256;
+    /// 4096 bytes.
+    pub const ENV_VALUE_BYTES: usize = 4 * KIB;
+    /// 4096 bytes.
+    pub const PATH_BYTES: usize = 4 * KIB;
+    /// 8 MiB.
+    pub const STDIN_BYTES: usize = 8 * MIB;
+    /// 30 s.
+    pub const TIMEOUT: Duration = Duration::from_secs(30);
+    /// 300 s.
+    pub const TIMEOUT_MAX: Duration = Duration::from_secs(300);
+    /// 1 MiB.
+    pub const EXEC_OUTPUT: usize = MIB;
+    /// 64; a deployment sets it by `POLYAXON_SANDBOX_MAX_EXECS`.
+    pub const EXECS_RUNNING: usize = 64;
+    /// 1 MiB.
+    pub const READ_BYTES: usize = MIB;
+    /// 16 MiB.
+    pub const READ_BYTES_MAX: usize = 16 * MIB;
+    /// 16 MiB.
+    pub const WRITE_BYTES: usize = 16 * MIB;
+    /// 1000.
+    pub const LS_ENTRIES: usize = 1000;
+    /// 10 000.
+    pub const LS_ENTRIES_MAX: usize = 10_000;
+    /// 5 s, from the description of `exec` (section 6.2).
+    pub const KILL_GRACE: Duration = Duration::from_secs(5);
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            exec_body: Self::EXEC_BODY,
+            json_body: Self::JSON_BODY,
+            command_words: Self::COMMAND_WORDS,
+            command_bytes: Self::COMMAND_BYTES,
+            env_keys: Self::ENV_KEYS,
+            env_key_bytes: Self::ENV_KEY_BYTES,
+            env_value_bytes: Self::ENV_VALUE_BYTES,
+            path_bytes: Self::PATH_BYTES,
+            stdin_bytes: Self::STDIN_BYTES,
+            timeout: Self::TIMEOUT,
+            timeout_max: Self::TIMEOUT_MAX,
+            exec_output: Self::EXEC_OUTPUT,
+            execs_running: Self::EXECS_RUNNING,
+            read_bytes: Self::READ_BYTES,
+            read_bytes_max: Self::READ_BYTES_MAX,
+            write_bytes: Self::WRITE_BYTES,
+            ls_entries: Self::LS_ENTRIES,
+            ls_entries_max: Self::LS_ENTRIES_MAX,
+            kill_grace: Self::KILL_GRACE,
+        }
+    }
+}
