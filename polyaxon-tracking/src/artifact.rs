@@ -330,6 +330,12 @@ fn hash_of(path: &Path) -> io::Result<String> {
         for file in files {
             io::copy(&mut File::open(file)?, &mut md5)?;
         }
+    } else if !path.is_file() {
+        // A pipe or a device could be read for ever.
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is neither a file nor a folder",
+        ));
     } else {
         io::copy(&mut File::open(path)?, &mut md5)?;
     }

@@ -1,7 +1,7 @@
 //! Reading event files of metrics.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -74,8 +74,8 @@ pub struct MetricPoint {
 pub fn read_metric_series(path: impl AsRef<Path>) -> Result<MetricSeries, Error> {
     let path = path.as_ref();
     let mut series = MetricSeries::default();
-    let file = File::open(path).map_err(Error::io("read", path))?;
-    read_rows(BufReader::new(file), |line| {
+    let file = open(path).map_err(Error::io("read", path))?;
+    read_rows(file, |line| {
         match line.and_then(|row| MetricPoint::of(&row)) {
             Some(point) => series.points.push(point),
             None => series.unreadable_lines += 1,
@@ -122,6 +122,20 @@ impl<'a> Row<'a> {
     }
 }
 
+/// Opens a file to read its rows. Reading a pipe or a device could go on for ever.
+pub(crate) fn open(path: &Path) -> io::Result<BufReader<File>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        ));
+    }
+    File::open(path).map(BufReader::new)
+}
+
+/// A line is far shorter. What is longer comes in parts, none of which is a row.
+const MAX_LINE: u64 = 16 * 1024;
+
 /// Calls `each` with every line below the header: a row, or `None` for what is none. Answers `None`
 /// where this is no event file of a metric.
 pub(crate) fn read_rows(
@@ -132,7 +146,7 @@ pub(crate) fn read_rows(
     let mut is_first = true;
     while {
         line.clear();
-        file.read_until(b'\n', &mut line)? > 0
+        file.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? > 0
     } {
         let text = line.trim_ascii_end();
         if is_first {
@@ -158,7 +172,7 @@ mod tests {
     fn read(bytes: &[u8]) -> Option<MetricSeries> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.plx");
-        std::fs::write(&path, bytes).unwrap();
+        fs::write(&path, bytes).unwrap();
         match read_metric_series(&path) {
             Ok(series) => Some(series),
             Err(Error::NotMetricEvents { .. }) => None,

@@ -186,7 +186,13 @@ fn quantile(sorted: &[f64], part: f64) -> f64 {
     else {
         return f64::NAN;
     };
-    let along = position - position.floor();
+    // A single value lies at the end of the way, as the platform's library has it. That keeps the
+    // sign of a zero.
+    let along = if index == last {
+        1.0
+    } else {
+        position - position.floor()
+    };
     let distance = above - below;
     match along >= 0.5 {
         true => above - distance * (1.0 - along),

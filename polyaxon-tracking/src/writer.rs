@@ -1,8 +1,8 @@
 //! The writer: the only one that touches the files of a run.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, BufReader};
+use std::fs;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::queue::{Command, Room};
 use crate::record::{Ending, RunRecord};
 use crate::report::{Missing, Report, Unwritten};
 use crate::run::Tracking;
-use crate::summary;
+use crate::{series, summary};
 
 /// How many commands are read from the queue before the files are written. Whatever waits up to
 /// this many becomes one write a file.
@@ -348,8 +348,7 @@ impl Writer {
         };
         let mut last_values = Map::new();
         for (name, path) in paths {
-            let file = File::open(&path).map(BufReader::new);
-            match file.and_then(summary::of_metric) {
+            match series::open(&path).and_then(summary::of_metric) {
                 Ok(None) => {}
                 Ok(Some(summary)) => {
                     let record = lineage_of_metric(&name, summary.json);
