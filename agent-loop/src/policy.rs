@@ -213,7 +213,7 @@ impl Paths {
 }
 
 /// Python would run it in place of the source next to it.
-fn is_bytecode(path: &RelPath) -> bool {
+pub(crate) fn is_bytecode(path: &RelPath) -> bool {
     let is = |extension: &str| path.file_name().to_ascii_lowercase().ends_with(extension);
     path.components().any(|part| part == "__pycache__") || is(".pyc") || is(".pyo")
 }

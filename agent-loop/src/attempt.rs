@@ -1,0 +1,441 @@
+//! One attempt at one task.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt as _, pending};
+
+use crate::acceptance::{self, Acceptance, At, CheckPlan};
+use crate::budget::{Budget, OnUnknown};
+use crate::clock::{Clock, SystemClock};
+use crate::digest::Digest;
+use crate::driver::{self, Parts};
+use crate::error::Error;
+use crate::evidence::RunDir;
+use crate::ids::AttemptId;
+use crate::journal::{FileJournal, Journal, MemoryJournal, Observer, Started, WorkspaceRecord};
+use crate::machine::Setup;
+use crate::manifest::{File, Tree};
+use crate::model::Model;
+use crate::outcome::{ModelRevision, Outcome, Revisions, TaskRef};
+use crate::path::{InvalidPath, RelPath};
+use crate::policy::{Approver, Paths, Policy};
+use crate::prompt::{self, Choice, Offer, Order};
+use crate::workspace::{Workspace, Workspaces};
+
+/// One requested change.
+///
+/// # Examples
+/// ```
+/// use agent_loop::Task;
+///
+/// let task = Task::new("amounts", "total(xs) must return the sum of xs.")
+///     .attempt(2)
+///     .file("amounts.py", "def total(xs):\n    return 0\n")?;
+/// # Ok::<(), agent_loop::InvalidPath>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a Task does nothing until it is attempted"]
+pub struct Task {
+    id: String,
+    attempt: u32,
+    text: String,
+    files: Tree,
+    repository: Option<String>,
+}
+
+impl Task {
+    /// The task `id`, a name of letters, digits and `_ . : -`, and what it asks for.
+    pub fn new(id: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            attempt: 1,
+            text: text.into(),
+            files: Tree::new(),
+            repository: None,
+        }
+    }
+
+    /// Says which try it is. Default: 1.
+    pub fn attempt(mut self, number: u32) -> Self {
+        self.attempt = number;
+        self
+    }
+
+    /// Adds a file that is put into the workspace at the start, where there has to be none.
+    ///
+    /// # Errors
+    /// Where `path` is no path inside a workspace.
+    pub fn file(
+        mut self,
+        path: impl AsRef<str>,
+        bytes: impl Into<Vec<u8>>,
+    ) -> Result<Self, InvalidPath> {
+        self.files
+            .insert(RelPath::parse(path.as_ref())?, File::new(bytes));
+        Ok(self)
+    }
+
+    /// Says which revision of a repository the files are from.
+    pub fn repository_revision(mut self, revision: impl Into<String>) -> Self {
+        self.repository = Some(revision.into());
+        self
+    }
+}
+
+/// One task, one model, one workspace and one acceptance, driven to an [`Outcome`].
+///
+/// What is required is given to [`new`](Self::new), the rest has defaults.
+///
+/// # Examples
+/// ```
+/// use agent_loop::{
+///     Attempt, ExecReceipt, MemoryWorkspace, Paths, ScriptedModel, Task, UnittestAcceptance,
+/// };
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let task = Task::new("amounts", "total(xs) must return the sum of xs.")
+///     .file("amounts.py", "def total(xs):\n    return 0\n")?;
+/// let model = ScriptedModel::new([
+///     r#"{"action":"write","path":"amounts.py","content":"def total(xs):\n    return sum(xs)\n"}"#,
+///     r#"{"action":"check"}"#,
+///     r#"{"action":"finish"}"#,
+/// ]);
+/// // In memory a function stands for the tests.
+/// let workspace = MemoryWorkspace::new(|_spec, _files| {
+///     Ok(ExecReceipt::exited(0).stderr("Ran 2 tests in 0.001s\n\nOK\n"))
+/// });
+/// let acceptance = UnittestAcceptance::new("test_amounts.py", "…", 2)?;
+///
+/// let outcome = Attempt::new(task, model, workspace, acceptance, Paths::editable(["amounts.py"])?)
+///     .allow_checks(true)
+///     .drive()
+///     .await?;
+/// assert!(outcome.is_accepted());
+/// assert_eq!(outcome.turns, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "an Attempt does nothing until it is driven"]
+pub struct Attempt {
+    task: Task,
+    model: Arc<dyn Model>,
+    workspace: Arc<dyn Workspace>,
+    acceptance: Arc<dyn Acceptance>,
+    paths: Paths,
+    allow_checks: bool,
+    budget: Budget,
+    order: Order,
+    system: String,
+    seed: Option<u64>,
+    max_output_tokens: u32,
+    model_deadline: Duration,
+    provision: Option<Duration>,
+    stop_at_end: bool,
+    policies: Vec<Arc<dyn Policy>>,
+    approver: Option<Arc<dyn Approver>>,
+    fresh: Option<Arc<dyn Workspaces>>,
+    run_dir: Option<RunDir>,
+    journal: Option<Box<dyn Journal>>,
+    observers: Vec<Arc<dyn Observer>>,
+    clock: Arc<dyn Clock>,
+    cancelled: BoxFuture<'static, ()>,
+}
+
+impl Attempt {
+    /// An attempt at `task`: `model` proposes, `workspace` holds the files, of which `paths` says
+    /// what may be written and read, and `acceptance` decides.
+    pub fn new(
+        task: Task,
+        model: impl Model + 'static,
+        workspace: impl Workspace + 'static,
+        acceptance: impl Acceptance + 'static,
+        paths: Paths,
+    ) -> Self {
+        Self {
+            task,
+            model: Arc::new(model),
+            workspace: Arc::new(workspace),
+            acceptance: Arc::new(acceptance),
+            paths,
+            allow_checks: false,
+            budget: Budget::default(),
+            order: Order::default(),
+            system: prompt::SYSTEM.to_owned(),
+            seed: None,
+            max_output_tokens: 1024,
+            model_deadline: Duration::from_secs(120),
+            provision: None,
+            stop_at_end: false,
+            policies: Vec::new(),
+            approver: None,
+            fresh: None,
+            run_dir: None,
+            journal: None,
+            observers: Vec::new(),
+            clock: Arc::new(SystemClock::new()),
+            cancelled: pending().boxed(),
+        }
+    }
+
+    /// Allows checks, which run code that a model wrote. Without it there is no attempt.
+    pub fn allow_checks(mut self, allow: bool) -> Self {
+        self.allow_checks = allow;
+        self
+    }
+
+    /// Changes what may be used up.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Adds a policy. Of several the strictest counts, and none can allow what `paths` does not.
+    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
+        self.policies.push(Arc::new(policy));
+        self
+    }
+
+    /// Sets who answers what a policy asks. Default: nobody, and what is asked is denied.
+    pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
+        self.approver = Some(Arc::new(approver));
+        self
+    }
+
+    /// Sets where fresh places come from, for the stages of a check that need one.
+    pub fn fresh(mut self, places: impl Workspaces + 'static) -> Self {
+        self.fresh = Some(Arc::new(places));
+        self
+    }
+
+    /// Changes which actions the model is offered. Default: the one that makes sense now.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Changes the first message of the prompt. Default: for the repair of Python projects. It has
+    /// to show the four actions.
+    pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
+        self.system = text.into();
+        self
+    }
+
+    /// Sets a seed, from which each turn has one of its own. Default: none.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Changes the most tokens of a reply. Default: 1,024.
+    pub fn max_output_tokens(mut self, tokens: u32) -> Self {
+        self.max_output_tokens = tokens;
+        self
+    }
+
+    /// Changes how long one call of the model may take. Default: two minutes.
+    pub fn model_deadline(mut self, deadline: Duration) -> Self {
+        self.model_deadline = deadline;
+        self
+    }
+
+    /// Says how long it took until the workspace was there, for the outcome.
+    pub fn provisioned_in(mut self, took: Duration) -> Self {
+        self.provision = Some(took);
+        self
+    }
+
+    /// Asks for the end of the workspace when the attempt is over. Default: it is left as it is.
+    pub fn stop_at_end(mut self, stop: bool) -> Self {
+        self.stop_at_end = stop;
+        self
+    }
+
+    /// Keeps the evidence in a folder: `workspace.json`, `actions.jsonl`, `patch.diff` and
+    /// `outcome.json`. Default: none is kept on the disk.
+    pub fn record_in(mut self, folder: RunDir) -> Self {
+        self.run_dir = Some(folder);
+        self
+    }
+
+    /// Keeps the records in `journal` instead of a file in the folder of the run.
+    pub fn journal(mut self, journal: impl Journal + 'static) -> Self {
+        self.journal = Some(Box::new(journal));
+        self
+    }
+
+    /// Adds somebody who sees every record.
+    pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
+        self.observers.push(Arc::new(observer));
+        self
+    }
+
+    /// Sets where time and chance come from. Default: the machine.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Ends the attempt, with all its evidence, as soon as `signal` is ready.
+    pub fn cancel_on(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.cancelled = signal.boxed();
+        self
+    }
+
+    /// Makes the attempt.
+    ///
+    /// # Errors
+    /// Where it is put together wrongly; nothing was done then. What goes wrong later is in the
+    /// outcome.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the journal as it is, with an intent and no receipt for what was
+    /// being done, and writes no outcome. Use [`cancel_on`](Self::cancel_on) to end it in order.
+    pub async fn drive(self) -> Result<Outcome, Error> {
+        let (setup, parts) = self.build()?;
+        Ok(driver::drive(setup, parts).await)
+    }
+
+    fn build(self) -> Result<(Setup, Parts), Error> {
+        if !self.allow_checks {
+            return Err(Error::ChecksNotAllowed);
+        }
+        if self.budget.turns == 0 {
+            return Err(Error::NoTurns);
+        }
+        if self.paths.editable_entries().next().is_none() {
+            return Err(Error::NothingEditable);
+        }
+        let attempt = AttemptId::new(&self.task.id, self.task.attempt).map_err(Error::TaskId)?;
+        let price = self.model.price();
+        let refuses = |limit: crate::budget::CostLimit| limit.unknown == OnUnknown::Refuse;
+        if price.is_none() && self.budget.cost.is_some_and(refuses) {
+            return Err(Error::UnpricedModel {
+                model: self.model.name().to_owned(),
+            });
+        }
+        let plans = self.plans()?;
+        let names = self.acceptance.names();
+        let default_check = names.first().cloned().ok_or(Error::NoChecks)?;
+        let started = self.started(&plans);
+        let journal: Box<dyn Journal> = match (self.journal, &self.run_dir) {
+            (Some(journal), _) => journal,
+            (None, Some(folder)) => {
+                Box::new(FileJournal::create(folder.path()).map_err(Error::RunDir)?)
+            }
+            (None, None) => Box::new(MemoryJournal::new()),
+        };
+        let setup = Setup {
+            attempt,
+            started,
+            seed_files: self.task.files,
+            policies: self.policies,
+            acceptance: self.acceptance,
+            plans,
+            default_check,
+            has_approver: self.approver.is_some(),
+            price,
+            model_deadline: self.model_deadline,
+            provision: self.provision,
+        };
+        let parts = Parts {
+            model: self.model,
+            workspace: self.workspace,
+            fresh: self.fresh,
+            approver: self.approver,
+            journal,
+            observers: self.observers,
+            run_dir: self.run_dir,
+            clock: self.clock,
+            cancelled: self.cancelled,
+            stop_at_end: self.stop_at_end,
+        };
+        Ok((setup, parts))
+    }
+
+    /// The plans of all checks, within the limits of the budget.
+    fn plans(&self) -> Result<BTreeMap<String, Arc<CheckPlan>>, Error> {
+        let mut plans = BTreeMap::new();
+        for (name, plan) in acceptance::plans(&*self.acceptance) {
+            let Some(mut plan) = plan.filter(|plan| !plan.stages.is_empty()) else {
+                return Err(Error::NoPlan { name });
+            };
+            for stage in &mut plan.stages {
+                stage.spec.limit = stage.spec.limit.min(self.budget.check_limit);
+                if stage.at == At::Fresh && self.fresh.is_none() {
+                    return Err(Error::NoFreshPlaces { name });
+                }
+                let mut named = self.paths.editable_entries();
+                if let Some(path) = named.find(|path| stage.fixtures.get(path).is_some()) {
+                    return Err(Error::EditableFixture { path: path.clone() });
+                }
+            }
+            plans.insert(name, Arc::new(plan));
+        }
+        Ok(plans)
+    }
+
+    fn started(&self, plans: &BTreeMap<String, Arc<CheckPlan>>) -> Started {
+        let tools = Offer {
+            read: Some(Choice::Any),
+            write: Some(Choice::Any),
+            check: Some(plans.keys().cloned().collect()),
+            finish: true,
+        };
+        let evaluator = self.acceptance.revision();
+        let mut manifest = vec![evaluator.as_bytes().to_vec()];
+        for (name, plan) in plans {
+            manifest.push(name.clone().into_bytes());
+            manifest.push(plan.digest().as_bytes().to_vec());
+        }
+        let revisions = Revisions {
+            repository: self.task.repository.clone(),
+            prompt: prompt::revision(&self.system, self.order),
+            model: ModelRevision {
+                name: self.model.name().to_owned(),
+                settings: self.model.settings(),
+                seed: self.seed,
+                max_output_tokens: self.max_output_tokens,
+            },
+            tool_definitions: Digest::of(tools.schema().as_bytes()),
+            evaluation_manifest: Digest::of_parts(manifest.iter().map(Vec::as_slice)),
+        };
+        Started {
+            task: TaskRef {
+                id: self.task.id.clone(),
+                attempt: self.task.attempt,
+            },
+            text: self.task.text.clone(),
+            revisions,
+            paths: self.paths.clone(),
+            budget: self.budget.clone(),
+            order: self.order,
+            system: self.system.clone(),
+            checks: plans
+                .iter()
+                .map(|(name, plan)| (name.clone(), plan.summary()))
+                .collect(),
+            workspace: WorkspaceRecord {
+                identity: self.workspace.identity(),
+                capabilities: self.workspace.capabilities(),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt")
+            .field("task", &self.task.id)
+            .field("model", &self.model.name())
+            .field("paths", &self.paths)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

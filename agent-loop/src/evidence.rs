@@ -1,0 +1,153 @@
+//! The folder of a run, in which its evidence is kept.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::outcome::Outcome;
+
+/// The folder of a run: `workspace.json`, `actions.jsonl`, `patch.diff`, `outcome.json`.
+///
+/// # Examples
+/// ```no_run
+/// use agent_loop::RunDir;
+///
+/// // As soon as the workspace has a name, and before anything is done in it:
+/// let run = RunDir::create("agent-output")?;
+/// run.write_workspace(&serde_json::json!({"run_uuid": "8aac02e3a62a4f0aaa257c59da5eab80"}))?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunDir {
+    folder: PathBuf,
+}
+
+impl RunDir {
+    /// The folder, made where it is not there.
+    ///
+    /// # Errors
+    /// Where it cannot be made, or holds the journal of another attempt.
+    pub fn create(folder: impl Into<PathBuf>) -> io::Result<Self> {
+        let folder = folder.into();
+        fs::create_dir_all(&folder)?;
+        if folder.join("actions.jsonl").exists() {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "the folder holds the journal of another attempt",
+            ));
+        }
+        Ok(Self { folder })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes `workspace.json`: what a person needs to find the workspace again, and to end it.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write_workspace<T: Serialize>(&self, identity: &T) -> io::Result<()> {
+        self.write_json("workspace.json", identity)
+    }
+
+    pub(crate) fn has_workspace(&self) -> bool {
+        self.folder.join("workspace.json").exists()
+    }
+
+    pub(crate) fn write_patch(&self, patch: &[u8]) -> io::Result<()> {
+        write_file(&self.folder.join("patch.diff"), patch)
+    }
+
+    pub(crate) fn write_outcome(&self, outcome: &Outcome) -> io::Result<()> {
+        self.write_json("outcome.json", outcome)
+    }
+
+    fn write_json<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(value)?;
+        text.push(b'\n');
+        write_file(&self.folder.join(name), &text)
+    }
+}
+
+/// Writes a file so that there is either the old one or the whole new one, whatever happens.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    // Removed by itself where anything below fails.
+    let mut file = tempfile::Builder::new()
+        .prefix(".tmp-")
+        .tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    readable_by_all(file.as_file())?;
+    file.persist(path)?;
+    sync_folder(folder)
+}
+
+/// A temporary file is its owner's alone; evidence is read like any other file.
+#[cfg(unix)]
+fn readable_by_all(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+fn readable_by_all(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Makes the names in a folder durable. Without it a new file can be lost with the machine.
+#[cfg(unix)]
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+pub(crate) fn sync_folder(_folder: &Path) -> io::Result<()> {
+    // Folders cannot be opened as files there.
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_nothing_is_left_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("outcome.json");
+        write_file(&path, b"old").unwrap();
+        write_file(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_the_old_file_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("outcome.json");
+        fs::create_dir(&path).unwrap();
+        write_file(&path, b"new").unwrap_err();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_with_a_journal_is_not_used_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path().join("a/b")).unwrap();
+        assert!(!run.has_workspace());
+        run.write_workspace(&serde_json::json!({"run_uuid": "x"}))
+            .unwrap();
+        assert!(run.has_workspace());
+        fs::write(run.path().join("actions.jsonl"), "").unwrap();
+        let error = RunDir::create(run.path()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
+}

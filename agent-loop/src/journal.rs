@@ -1,0 +1,132 @@
+//! What happened, in order, as it happens.
+//!
+//! A journal is a file of lines, `actions.jsonl`. Each line is one JSON object that ends in a single
+//! line feed:
+//!
+//! | member | what |
+//! |---|---|
+//! | `v` | the version of the format: 1 |
+//! | `seq` | the number of the line, from 0 |
+//! | `at_ms` | when, in milliseconds since 1970 |
+//! | `prev` | the first 16 bytes of the SHA-256 of the line before, without its line feed, as hex; 32 zeros in the first line |
+//! | `kind` | what it is: see [`Event`] |
+//! | `body` | the event itself, or |
+//! | `blob` | the SHA-256 of the body where it has more than 8 KiB; it is in `blobs/<sha256>` |
+//! | `ext` | `true` in a line that a reader may pass over where it does not know its kind |
+//!
+//! What has an effect is written down before it is done (`intent`), synced together with the reply
+//! and the decision that led to it, and what came of it after it (`receipt`), synced as well.
+
+mod file;
+mod reader;
+mod record;
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use file::FileJournal;
+pub use reader::{CorruptJournal, JournalEntry, JournalReader, ReadJournal, TornTail};
+pub use record::{
+    Answer, ApprovalRecord, Asked, Decided, Ended, Event, Intended, Intent, Judged, Receipt,
+    Record, Replied, ReplyRecord, SeedFile, Started, TurnEnded, TurnResult, WorkspaceRecord,
+};
+
+use crate::digest::Digest;
+
+/// Keeps the records of an attempt. The first error ends the attempt.
+pub trait Journal: Send {
+    /// Adds a record. With [`Durability::Synced`] it has to be on the disk, with all before it,
+    /// when the call returns.
+    ///
+    /// # Errors
+    /// Where the record is not kept.
+    fn append(&mut self, record: &Record, durability: Durability) -> io::Result<()>;
+
+    /// The digest of the last line, where lines are chained. Default: none.
+    fn chain_head(&self) -> Option<Digest> {
+        None
+    }
+}
+
+/// How well a record has to be kept before the attempt goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the two cases are complete")]
+pub enum Durability {
+    /// It may be lost with the machine.
+    Buffered,
+    /// It is on the disk.
+    Synced,
+}
+
+/// Watches an attempt: it sees every record after it was kept. It cannot fail and has no say.
+pub trait Observer: Send + Sync {
+    /// Sees a record.
+    fn on(&self, record: &Record);
+}
+
+impl<F> Observer for F
+where
+    F: Fn(&Record) + Send + Sync,
+{
+    fn on(&self, record: &Record) {
+        self(record);
+    }
+}
+
+impl<J: Journal + ?Sized> Journal for Box<J> {
+    fn append(&mut self, record: &Record, durability: Durability) -> io::Result<()> {
+        (**self).append(record, durability)
+    }
+
+    fn chain_head(&self) -> Option<Digest> {
+        (**self).chain_head()
+    }
+}
+
+impl<J: Journal + ?Sized> Journal for &mut J {
+    fn append(&mut self, record: &Record, durability: Durability) -> io::Result<()> {
+        (**self).append(record, durability)
+    }
+
+    fn chain_head(&self) -> Option<Digest> {
+        (**self).chain_head()
+    }
+}
+
+/// A journal in memory. Clones share the records.
+#[derive(Clone, Default)]
+pub struct MemoryJournal {
+    records: Arc<Mutex<Vec<(Record, Durability)>>>,
+}
+
+impl MemoryJournal {
+    /// An empty journal.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The records so far, and how well each had to be kept.
+    #[must_use]
+    pub fn records(&self) -> Vec<(Record, Durability)> {
+        self.records
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl fmt::Debug for MemoryJournal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryJournal").finish_non_exhaustive()
+    }
+}
+
+impl Journal for MemoryJournal {
+    fn append(&mut self, record: &Record, durability: Durability) -> io::Result<()> {
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        records.push((record.clone(), durability));
+        Ok(())
+    }
+}

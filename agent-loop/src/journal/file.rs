@@ -1,0 +1,160 @@
+//! A journal in a folder.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Durability, Journal, Record};
+use crate::digest::Digest;
+use crate::evidence;
+
+/// The name of the journal in its folder.
+pub(super) const FILE_NAME: &str = "actions.jsonl";
+/// The folder of the bodies that are too large for a line.
+pub(super) const BLOBS: &str = "blobs";
+/// The largest body of a line, in bytes.
+pub(super) const MAX_INLINE: usize = 8 * 1024;
+/// The version of the format.
+pub(super) const VERSION: u32 = 1;
+
+/// Writes `actions.jsonl`, and `blobs/` beside it, in a folder.
+///
+/// The file is locked as long as the journal lives: there is one writer.
+#[derive(Debug)]
+pub struct FileJournal {
+    file: File,
+    folder: PathBuf,
+    head: Option<Digest>,
+    /// A record that failed to be written may have left half a line. Nothing may follow it.
+    broken: bool,
+}
+
+/// One line, in the order in which its members are written.
+#[derive(Serialize)]
+struct Line<'a> {
+    v: u32,
+    seq: u64,
+    at_ms: i64,
+    prev: &'a str,
+    kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blob: Option<Digest>,
+}
+
+impl FileJournal {
+    /// Creates `actions.jsonl` in `folder`, which has to be there.
+    ///
+    /// # Errors
+    /// Where there is one already, or it cannot be made, locked or synced.
+    pub fn create(folder: impl AsRef<Path>) -> io::Result<Self> {
+        let folder = folder.as_ref();
+        let path = folder.join(FILE_NAME);
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(path)?;
+        file.try_lock()?;
+        evidence::sync_folder(folder)?;
+        Ok(Self {
+            file,
+            folder: folder.to_owned(),
+            head: None,
+            broken: false,
+        })
+    }
+
+    fn write(&mut self, record: &Record, durability: Durability) -> io::Result<()> {
+        // The body is written as it is: as text it cannot be changed by a detour over values.
+        let body = serde_json::value::to_raw_value(&Body(&record.event))?;
+        let is_large = body.get().len() > MAX_INLINE;
+        let blob = match is_large {
+            true => Some(self.write_blob(body.get().as_bytes())?),
+            false => None,
+        };
+        let line = Line {
+            v: VERSION,
+            seq: record.seq,
+            at_ms: record.at.as_millisecond(),
+            prev: &prev(self.head),
+            kind: record.event.kind(),
+            body: (!is_large).then_some(&*body),
+            blob,
+        };
+        let mut line = serde_json::to_vec(&line)?;
+        let head = Digest::of(&line);
+        line.push(b'\n');
+        self.file.write_all(&line)?;
+        if durability == Durability::Synced {
+            self.file.sync_data()?;
+        }
+        self.head = Some(head);
+        Ok(())
+    }
+
+    fn write_blob(&self, bytes: &[u8]) -> io::Result<Digest> {
+        let digest = Digest::of(bytes);
+        let folder = self.folder.join(BLOBS);
+        if !folder.is_dir() {
+            fs::create_dir(&folder)?;
+            evidence::sync_folder(&self.folder)?;
+        }
+        let path = folder.join(digest.to_string());
+        if !path.exists() {
+            evidence::write_file(&path, bytes)?;
+        }
+        Ok(digest)
+    }
+}
+
+impl Journal for FileJournal {
+    fn append(&mut self, record: &Record, durability: Durability) -> io::Result<()> {
+        if self.broken {
+            return Err(io::Error::other("an earlier record could not be written"));
+        }
+        let written = self.write(record, durability);
+        self.broken = written.is_err();
+        written
+    }
+
+    fn chain_head(&self) -> Option<Digest> {
+        self.head
+    }
+}
+
+/// What a line says about the one before it.
+pub(super) fn prev(head: Option<Digest>) -> String {
+    match head {
+        None => "0".repeat(32),
+        Some(digest) => {
+            let mut text = digest.to_string();
+            text.truncate(32);
+            text
+        }
+    }
+}
+
+/// The body of an event, without its kind.
+struct Body<'a>(&'a super::Event);
+
+impl Serialize for Body<'_> {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        use super::Event;
+        match self.0 {
+            Event::Started(body) => body.serialize(out),
+            Event::Asked(body) => body.serialize(out),
+            Event::Replied(body) => body.serialize(out),
+            Event::Decided(body) => body.serialize(out),
+            Event::Approval(body) => body.serialize(out),
+            Event::Intent(body) => body.serialize(out),
+            Event::Receipt(body) => body.serialize(out),
+            Event::Judged(body) => body.serialize(out),
+            Event::Turn(body) => body.serialize(out),
+            Event::Ended(body) => body.serialize(out),
+        }
+    }
+}

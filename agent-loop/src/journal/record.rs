@@ -1,0 +1,431 @@
+//! The records of a journal.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::acceptance::{Level, PlanSummary, StageRun, Verdict};
+use crate::budget::{Budget, Micros};
+use crate::digest::{Digest, TreeHash};
+use crate::ids::RequestId;
+use crate::manifest::{Entry, Manifest, Tree};
+use crate::model::{Finish, ModelError, ModelReply, Usage};
+use crate::outcome::{AcceptanceOutcome, End, Revisions, TaskRef};
+use crate::path::RelPath;
+use crate::policy::{Decision, Paths};
+use crate::prompt::Order;
+use crate::serde_as;
+use crate::workspace::{Capabilities, Precondition, StopState, WorkspaceError};
+
+/// One record of a journal.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Record {
+    /// Its number, from 0.
+    pub seq: u64,
+    /// When it was made.
+    pub at: Timestamp,
+    /// What happened.
+    pub event: Event,
+}
+
+impl Record {
+    /// Record number `seq`.
+    #[must_use]
+    pub fn new(seq: u64, at: Timestamp, event: Event) -> Self {
+        Self { seq, at, event }
+    }
+}
+
+/// What happened.
+///
+/// The order in an attempt: `started`, then the intent and the receipt of taking over the
+/// workspace, then for each turn `asked`, `replied` (both again for each retry), `decided`,
+/// `approval` where a person was asked, `intent` and `receipt` for each thing done, `judged` for
+/// each check, `turn`; at last `ended`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "body", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Event {
+    /// The attempt begins.
+    Started(Box<Started>),
+    /// The model is asked.
+    Asked(Asked),
+    /// The model has answered, or the call has failed.
+    Replied(Replied),
+    /// What the reply is taken for, and whether it is done.
+    Decided(Decided),
+    /// A person has decided.
+    Approval(ApprovalRecord),
+    /// Something is about to be done to the workspace.
+    Intent(Intent),
+    /// What came of it.
+    Receipt(Receipt),
+    /// A check has a verdict.
+    Judged(Judged),
+    /// A turn is over.
+    Turn(TurnEnded),
+    /// The attempt is over.
+    Ended(Ended),
+}
+
+impl Event {
+    /// The word in `kind`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Started(_) => "started",
+            Self::Asked(_) => "asked",
+            Self::Replied(_) => "replied",
+            Self::Decided(_) => "decided",
+            Self::Approval(_) => "approval",
+            Self::Intent(_) => "intent",
+            Self::Receipt(_) => "receipt",
+            Self::Judged(_) => "judged",
+            Self::Turn(_) => "turn",
+            Self::Ended(_) => "ended",
+        }
+    }
+}
+
+/// What an attempt is made of. The first record: nothing was done before it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Started {
+    /// The task and which try.
+    pub task: TaskRef,
+    /// What the model is told to do.
+    pub text: String,
+    /// What it is made with.
+    pub revisions: Revisions,
+    /// The files that may be written and read.
+    pub paths: Paths,
+    /// What it may use up.
+    pub budget: Budget,
+    /// Which actions are offered.
+    pub order: Order,
+    /// The first message.
+    pub system: String,
+    /// The checks with their plans.
+    pub checks: BTreeMap<String, PlanSummary>,
+    /// Where it works.
+    pub workspace: WorkspaceRecord,
+}
+
+/// Where an attempt works.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct WorkspaceRecord {
+    /// What the workspace says of itself.
+    pub identity: serde_json::Value,
+    /// What it can do.
+    pub capabilities: Capabilities,
+}
+
+/// A question to the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Asked {
+    /// The call.
+    pub id: RequestId,
+    /// The turn, from 1.
+    pub turn: u32,
+    /// The second message; the first is in the first record.
+    pub prompt: String,
+    /// The schema that was asked for.
+    pub schema: String,
+    /// The seed.
+    pub seed: Option<u64>,
+    /// An estimate of the tokens of both messages, from above.
+    pub estimated_tokens: u64,
+}
+
+/// How a call of the model ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Replied {
+    /// The call.
+    pub id: RequestId,
+    /// The turn.
+    pub turn: u32,
+    /// How long it took.
+    #[serde(with = "serde_as::millis", rename = "took_ms")]
+    pub took: Duration,
+    /// The reply or the failure.
+    pub reply: ReplyRecord,
+}
+
+/// A reply, or a failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ReplyRecord {
+    /// The model answered.
+    #[non_exhaustive]
+    Reply {
+        /// The text, unchanged.
+        text: String,
+        /// Why it ends there.
+        finish: Finish,
+        /// Tokens.
+        usage: Usage,
+        /// Money, where the provider said so.
+        cost: Option<Micros>,
+        /// Who answered.
+        served_by: Option<String>,
+        /// How long the call waited.
+        #[serde(with = "serde_as::maybe_millis", rename = "queue_ms")]
+        queue: Option<Duration>,
+    },
+    /// The call failed.
+    Failed(ModelError),
+}
+
+impl ReplyRecord {
+    pub(crate) fn of(result: &Result<ModelReply, ModelError>) -> Self {
+        match result {
+            Ok(reply) => Self::Reply {
+                text: reply.text.clone(),
+                finish: reply.finish,
+                usage: reply.usage,
+                cost: reply.cost,
+                served_by: reply.served_by.clone(),
+                queue: reply.queue,
+            },
+            Err(error) => Self::Failed(error.clone()),
+        }
+    }
+}
+
+/// What a reply is taken for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Decided {
+    /// The turn.
+    pub turn: u32,
+    /// The action in a line, or nothing where the reply is no action.
+    pub action: Option<String>,
+    /// The defect of the reply, as a word.
+    pub defect: Option<String>,
+    /// What was decided.
+    pub decision: Decision,
+}
+
+/// What a person has decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ApprovalRecord {
+    /// The turn.
+    pub turn: u32,
+    /// What was asked.
+    pub question: String,
+    /// The answer.
+    pub granted: bool,
+    /// How long it took.
+    #[serde(with = "serde_as::millis", rename = "took_ms")]
+    pub took: Duration,
+}
+
+/// Something that is about to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Intent {
+    /// The request; also the tag of a command.
+    pub id: RequestId,
+    /// The turn; 0 before the first one.
+    pub turn: u32,
+    /// What.
+    pub effect: Intended,
+}
+
+/// What is about to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "effect", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Intended {
+    /// Putting the task's files, and taking over everything that is there.
+    #[non_exhaustive]
+    Open {
+        /// The task's files.
+        seed: Vec<SeedFile>,
+    },
+    /// Reading a file.
+    #[non_exhaustive]
+    Get {
+        /// Which.
+        path: RelPath,
+    },
+    /// Writing a file.
+    #[non_exhaustive]
+    Put {
+        /// Which.
+        path: RelPath,
+        /// What has to be there.
+        before: Precondition,
+        /// The digest of the new content.
+        after: Digest,
+        /// Its length.
+        len: u64,
+    },
+    /// Running one stage of a check.
+    #[non_exhaustive]
+    Stage {
+        /// The check.
+        check: String,
+        /// The number of the stage, from 0.
+        stage: usize,
+        /// The digest of the plan.
+        plan: Digest,
+        /// The digest of the files that are checked.
+        tree: TreeHash,
+    },
+    /// Listing the workspace to compare it with what passed.
+    ReadBack,
+}
+
+/// A file of the task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SeedFile {
+    /// Where.
+    pub path: RelPath,
+    /// What.
+    pub entry: Entry,
+}
+
+/// What came of an intent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Receipt {
+    /// The request.
+    pub id: RequestId,
+    /// The turn.
+    pub turn: u32,
+    /// How long it took.
+    #[serde(with = "serde_as::millis", rename = "took_ms")]
+    pub took: Duration,
+    /// What came of it.
+    pub answer: Answer,
+}
+
+/// What a workspace answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Answer {
+    /// The workspace's files.
+    Opened(Tree),
+    /// The content of a file.
+    Got(#[serde(with = "serde_as::bytes")] Vec<u8>),
+    /// The file is written.
+    Put,
+    /// The stage has run.
+    Stage(StageRun),
+    /// What is there.
+    Listed(Manifest),
+    /// It did not work.
+    Failed(WorkspaceError),
+}
+
+/// The verdict of a check.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Judged {
+    /// The first stage of the check.
+    pub id: RequestId,
+    /// The turn.
+    pub turn: u32,
+    /// The check.
+    pub check: String,
+    /// What it says.
+    pub verdict: Verdict,
+    /// The digest of the files that it is about.
+    pub tree: TreeHash,
+    /// The digest of the plan.
+    pub plan: Digest,
+    /// The revision of the evaluator.
+    pub evaluator: Digest,
+    /// The digest of the stages that have run.
+    pub evidence: Digest,
+    /// What a pass is worth.
+    pub level: Option<Level>,
+}
+
+/// A turn that is over: one reply of the model, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TurnEnded {
+    /// The turn, from 1.
+    pub turn: u32,
+    /// The action in a line, or nothing where the reply is no action.
+    pub action: Option<String>,
+    /// What came of it.
+    pub result: TurnResult,
+    /// More, for people. Where the action was not done, this is what the model is told.
+    pub said: String,
+    /// How long it took, from the question on.
+    #[serde(with = "serde_as::millis", rename = "took_ms")]
+    pub took: Duration,
+}
+
+/// What came of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TurnResult {
+    /// The file was read, or written.
+    Done,
+    /// The check passed.
+    Pass,
+    /// The check failed.
+    Fail,
+    /// The check gave no verdict.
+    Invalid,
+    /// The work is finished and accepted.
+    Accepted,
+    /// The reply is no action.
+    NotAnAction,
+    /// The action is not allowed, or not now.
+    Refused,
+    /// The workspace did not do it.
+    Failed,
+}
+
+impl TurnResult {
+    /// A word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Invalid => "invalid",
+            Self::Accepted => "accepted",
+            Self::NotAnAction => "not an action",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// How the attempt ended. The last record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Ended {
+    /// Why.
+    pub end: End,
+    /// Whether the change is accepted.
+    pub acceptance: AcceptanceOutcome,
+    /// Replies of the model.
+    pub turns: u32,
+    /// The digest of the files before.
+    pub base: TreeHash,
+    /// The digest of the files as they are now, as far as the loop knows them.
+    pub tree: TreeHash,
+    /// The digest of the patch between the two.
+    pub patch_sha256: Digest,
+    /// How far the end of the workspace has come.
+    pub stop: StopState,
+}

@@ -1,0 +1,475 @@
+//! Carrying out actions, and what comes of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::check::{Checking, Judgement};
+use super::view::CheckView;
+use super::{Effect, MOST_FAILURES, Machine, Phase};
+use crate::acceptance::{Level, StageRun, Verdict};
+use crate::action::Action;
+use crate::digest::Digest;
+use crate::ids::RequestId;
+use crate::journal::{Answer, Durability, Event, Judged, TurnResult};
+use crate::manifest::{File, Manifest};
+use crate::outcome::{CheckOutcome, End, Limit};
+use crate::path::RelPath;
+use crate::private::Private;
+use crate::prompt::BYTE_ORDER_MARK;
+use crate::text::one_line;
+use crate::workspace::{Precondition, WorkspaceError};
+
+/// What is being done, and for what.
+#[derive(Clone, Debug)]
+pub(super) enum Doing {
+    Open,
+    Read {
+        path: RelPath,
+    },
+    Write(Writing),
+    /// Looking whether an uncertain write was done.
+    Probe(Writing),
+    Check(Checking),
+    Finish,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Writing {
+    path: RelPath,
+    file: Arc<File>,
+    before: Precondition,
+    /// Whether it was already sent a second time.
+    again: bool,
+}
+
+impl Machine {
+    /// Does what was decided.
+    pub(super) fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Read { path } => {
+                let max = self.setup.started.paths.limit();
+                let effect = Effect::Get {
+                    path: path.clone(),
+                    max,
+                };
+                self.begin(effect, None, |_| Doing::Read { path });
+            }
+            Action::Write { path, content } => {
+                let file = Arc::new(self.file(&path, content));
+                let known = self.known.get(&path);
+                let before =
+                    known.map_or(Precondition::Absent, |file| Precondition::Is(file.digest()));
+                self.write(Writing {
+                    path,
+                    file,
+                    before,
+                    again: false,
+                });
+            }
+            Action::Check { name } => self.check(name),
+            Action::Finish { .. } => match &self.verified {
+                Some(_) => self.begin(Effect::ReadBack, None, |_| Doing::Finish),
+                None => self.feedback(TurnResult::Refused, self.why_not_finished()),
+            },
+        }
+    }
+
+    /// The file that a write makes of `path`: its mode stays, and so does its byte-order mark, which
+    /// the model is told about and does not see.
+    fn file(&self, path: &RelPath, content: Vec<u8>) -> File {
+        let Some(old) = self.known.get(path) else {
+            return File::new(content);
+        };
+        let keeps_mark =
+            old.bytes().starts_with(BYTE_ORDER_MARK) && !content.starts_with(BYTE_ORDER_MARK);
+        let content = match keeps_mark {
+            true => [BYTE_ORDER_MARK, &content].concat(),
+            false => content,
+        };
+        File::new(content).executable(old.is_executable())
+    }
+
+    fn write(&mut self, writing: Writing) {
+        let Writing {
+            path, file, before, ..
+        } = writing.clone();
+        self.begin(Effect::Put { path, file, before }, None, |_| {
+            Doing::Write(writing)
+        });
+    }
+
+    fn check(&mut self, name: Option<String>) {
+        let used = u32::try_from(self.checks.len()).unwrap_or(u32::MAX);
+        if self.budget().checks.is_some_and(|most| used >= most) {
+            self.feedback(TurnResult::Refused, "all checks are used".to_owned());
+            self.end(End::Exhausted {
+                limit: Limit::Checks,
+            });
+            return;
+        }
+        let name = name.unwrap_or_else(|| self.setup.default_check.clone());
+        let Some(plan) = self.setup.plans.get(&name).map(Arc::clone) else {
+            // The rules have refused a name that does not exist; the default one does.
+            self.feedback(TurnResult::Refused, "there is no such check".to_owned());
+            return;
+        };
+        let tree = self.known.clone();
+        let effect = Effect::Stage {
+            plan: Arc::clone(&plan),
+            stage: 0,
+            tree: tree.clone(),
+        };
+        let start = |first| Checking {
+            name: name.clone(),
+            plan,
+            tree,
+            first,
+            runs: Vec::new(),
+        };
+        self.begin(effect, Some(&name), |first| Doing::Check(start(first)));
+    }
+
+    /// What came of the effect that was pending.
+    pub(super) fn answered(&mut self, id: &RequestId, answer: Answer, took: Duration) {
+        let doing = match std::mem::replace(&mut self.phase, Phase::Ready) {
+            Phase::Doing {
+                doing: Doing::Open, ..
+            } => return self.opened(id, answer),
+            Phase::Doing { doing, .. } => doing,
+            other => {
+                self.phase = other;
+                return;
+            }
+        };
+        if let Answer::Failed(WorkspaceError::Gone(detail)) = answer {
+            self.close_turn(TurnResult::Failed, "the workspace is gone");
+            self.workspace_failed("the workspace is gone", detail);
+            return;
+        }
+        if !matches!(answer, Answer::Failed(_)) {
+            self.workspace_failures = 0;
+        }
+        match (doing, answer) {
+            (Doing::Read { path }, answer) => self.was_read(&path, answer),
+            (Doing::Write(writing), Answer::Put) => self.was_written(&writing),
+            (Doing::Write(writing), Answer::Failed(error)) => self.not_written(id, writing, error),
+            (Doing::Probe(writing), answer) => self.probed(id, writing, answer),
+            (Doing::Check(checking), Answer::Stage(run)) => self.ran(checking, run, took),
+            (Doing::Check(checking), Answer::Failed(error)) => {
+                self.did_not_run(id, &checking, error, took);
+            }
+            (Doing::Finish, Answer::Listed(manifest)) => self.read_back(&manifest),
+            (Doing::Finish, Answer::Failed(error)) => self.failed("finish", "WS-LIST", error),
+            (doing, _) => {
+                let during = format!("an answer that does not fit to {doing:?}");
+                self.workspace_failed(&one_line(&during, 80), Private::default());
+            }
+        }
+    }
+
+    fn opened(&mut self, id: &RequestId, answer: Answer) {
+        match answer {
+            Answer::Opened(tree) => {
+                self.base = tree.clone();
+                self.known = tree;
+            }
+            Answer::Failed(WorkspaceError::Uncertain(detail)) => {
+                self.note_uncertain(id.clone(), "taking over the workspace");
+                self.end(End::Uncertain {
+                    request: id.clone(),
+                    detail,
+                });
+            }
+            Answer::Failed(error) => {
+                let during = format!("taking over the files: {error}");
+                self.workspace_failed(&during, detail(error));
+            }
+            _ => self.workspace_failed("taking over the files", Private::default()),
+        }
+    }
+
+    fn was_read(&mut self, path: &RelPath, answer: Answer) {
+        let bytes = match answer {
+            Answer::Got(bytes) => bytes,
+            Answer::Failed(WorkspaceError::NotFound) => {
+                if self.setup.started.paths.may_write(path) && self.known.remove(path).is_some() {
+                    self.changed();
+                }
+                let said = format!("there is no file {path}");
+                return self.feedback(TurnResult::Failed, said);
+            }
+            Answer::Failed(WorkspaceError::TooLarge(len)) => {
+                let max = self.setup.started.paths.limit();
+                let said = format!("{path} has {len} bytes; at most {max} can be read");
+                return self.feedback(TurnResult::Failed, said);
+            }
+            Answer::Failed(error) => return self.failed("read", "WS-GET", error),
+            _ => return self.failed("read", "WS-GET", WorkspaceError::Failed(Private::default())),
+        };
+        let known = self.known.get(path);
+        if known.is_none_or(|known| known.digest() != Digest::of(&bytes)) {
+            if !self.setup.started.paths.may_write(path) || self.is_fixture(path) {
+                let said =
+                    format!("{path} was changed by something else, and is not yours to change");
+                return self.feedback(TurnResult::Failed, said);
+            }
+            let executable = known.is_some_and(|known| known.is_executable());
+            self.known
+                .insert(path.clone(), File::new(bytes).executable(executable));
+            self.changed();
+        }
+        self.seen.insert(path.clone(), self.turn);
+        let len = self.known.get(path).map_or(0, |file| file.bytes().len());
+        self.done(TurnResult::Done, format!("{len} bytes"));
+    }
+
+    fn was_written(&mut self, writing: &Writing) {
+        self.known
+            .insert(writing.path.clone(), Arc::clone(&writing.file));
+        self.seen.insert(writing.path.clone(), self.turn);
+        self.changed();
+        self.done(
+            TurnResult::Done,
+            format!("{} bytes", writing.file.bytes().len()),
+        );
+    }
+
+    fn not_written(&mut self, id: &RequestId, writing: Writing, error: WorkspaceError) {
+        match error {
+            WorkspaceError::Conflict(_) => {
+                // The model has to see what it would overwrite.
+                self.seen.remove(&writing.path);
+                let said = format!(
+                    "{} was changed by something else since you saw it; read it again",
+                    writing.path
+                );
+                self.feedback(TurnResult::Refused, said);
+            }
+            WorkspaceError::Uncertain(_) => {
+                self.note_uncertain(id.clone(), "writing a file");
+                let max = self.setup.started.paths.limit();
+                let effect = Effect::Get {
+                    path: writing.path.clone(),
+                    max,
+                };
+                self.begin(effect, None, |_| Doing::Probe(writing));
+            }
+            error => self.failed("write", "WS-PUT", error),
+        }
+    }
+
+    /// A write whose answer was lost: what is there says whether it was done.
+    fn probed(&mut self, id: &RequestId, writing: Writing, answer: Answer) {
+        let found = match &answer {
+            Answer::Got(bytes) => Some(Precondition::Is(Digest::of(bytes))),
+            Answer::Failed(WorkspaceError::NotFound) => Some(Precondition::Absent),
+            _ => None,
+        };
+        if found == Some(Precondition::Is(writing.file.digest())) {
+            self.resolved();
+            self.was_written(&writing);
+        } else if found == Some(writing.before) && !writing.again {
+            self.resolved();
+            self.write(Writing {
+                again: true,
+                ..writing
+            });
+        } else {
+            let request = self
+                .uncertain
+                .last()
+                .map_or(id, |uncertain| &uncertain.id)
+                .clone();
+            self.close_turn(TurnResult::Failed, "nobody knows whether it was written");
+            self.end(End::Uncertain {
+                request,
+                detail: Private::new("the write was not found"),
+            });
+        }
+    }
+
+    fn resolved(&mut self) {
+        if let Some(uncertain) = self.uncertain.last_mut() {
+            uncertain.resolved = true;
+        }
+    }
+
+    fn ran(&mut self, mut checking: Checking, run: StageRun, took: Duration) {
+        checking.runs.push(run);
+        match checking.judge(&*Arc::clone(&self.setup.acceptance)) {
+            Judgement::Continue => {
+                let effect = Effect::Stage {
+                    plan: Arc::clone(&checking.plan),
+                    stage: checking.runs.len(),
+                    tree: checking.tree.clone(),
+                };
+                let name = checking.name.clone();
+                self.begin(effect, Some(&name), |_| Doing::Check(checking));
+            }
+            Judgement::Passed(verified, verdict) => {
+                let summary = self.judged(&checking, &verdict, Some(verified.level()), took);
+                self.verified = Some(verified);
+                self.last_check = CheckView::Passed;
+                self.dirty = false;
+                self.invalid_checks = 0;
+                self.done(TurnResult::Pass, summary);
+            }
+            Judgement::Over(verdict) => self.not_passed(&checking, &verdict, took),
+        }
+    }
+
+    fn did_not_run(
+        &mut self,
+        id: &RequestId,
+        checking: &Checking,
+        error: WorkspaceError,
+        took: Duration,
+    ) {
+        match error {
+            WorkspaceError::Uncertain(detail) => {
+                self.note_uncertain(id.clone(), "running a check");
+                self.close_turn(TurnResult::Failed, "nobody knows what became of the check");
+                self.end(End::Uncertain {
+                    request: id.clone(),
+                    detail,
+                });
+            }
+            error => {
+                let why = format!("the check could not be carried out: {error} (code WS-CHECK)");
+                self.not_passed(checking, &Verdict::invalid(why), took);
+            }
+        }
+    }
+
+    fn not_passed(&mut self, checking: &Checking, verdict: &Verdict, took: Duration) {
+        let summary = self.judged(checking, verdict, None, took);
+        self.dirty = false;
+        match verdict {
+            Verdict::Fail { feedback } => {
+                self.invalid_checks = 0;
+                self.last_check = CheckView::Failed(feedback.clone());
+                self.done(TurnResult::Fail, summary);
+            }
+            _ => {
+                self.invalid_checks += 1;
+                self.last_check =
+                    CheckView::Failed(format!("- the check gave no verdict: {summary}"));
+                self.done(TurnResult::Invalid, summary.clone());
+                if self.invalid_checks >= self.budget().invalid_checks {
+                    self.end(End::CheckInvalid { why: summary });
+                }
+            }
+        }
+    }
+
+    /// Writes a verdict down and gives its summary.
+    fn judged(
+        &mut self,
+        checking: &Checking,
+        verdict: &Verdict,
+        level: Option<Level>,
+        took: Duration,
+    ) -> String {
+        let summary = match verdict {
+            Verdict::Pass { summary, .. } => summary,
+            Verdict::Fail { feedback } => feedback,
+            Verdict::Invalid { why } => why,
+        };
+        let summary = one_line(&crate::text::printable(summary.as_bytes()), 200);
+        let judged = Judged {
+            id: checking.first.clone(),
+            turn: self.turn,
+            check: checking.name.clone(),
+            verdict: verdict.clone(),
+            tree: checking.tree.hash(),
+            plan: checking.plan.digest(),
+            evaluator: self.setup.acceptance.revision(),
+            evidence: checking.evidence(),
+            level,
+        };
+        self.record(Event::Judged(judged), Durability::Buffered);
+        self.checks.push(CheckOutcome {
+            id: checking.first.clone(),
+            turn: self.turn,
+            name: checking.name.clone(),
+            verdict: verdict.word().to_owned(),
+            summary: summary.clone(),
+            tree: checking.tree.hash(),
+            duration: took,
+        });
+        summary
+    }
+
+    fn read_back(&mut self, manifest: &Manifest) {
+        let Some(verified) = &self.verified else {
+            return self.feedback(TurnResult::Refused, self.why_not_finished());
+        };
+        if manifest.hash() == verified.tree() {
+            self.close_turn(TurnResult::Accepted, "these are the bytes that passed");
+            self.end(End::Accepted);
+            return;
+        }
+        let known = self.known.manifest();
+        let changed: Vec<RelPath> = known.differences(manifest).into_iter().cloned().collect();
+        let names: Vec<&str> = changed.iter().take(4).map(RelPath::as_str).collect();
+        let said = format!(
+            "the workspace has changed since the check passed: {}; read it and check again",
+            names.join(", ")
+        );
+        for path in &changed {
+            self.seen.remove(path);
+        }
+        self.changed();
+        self.feedback(TurnResult::Refused, said);
+    }
+
+    pub(super) fn why_not_finished(&self) -> String {
+        match self.last_check {
+            CheckView::None => "nothing has been checked; check first",
+            CheckView::Failed(_) => "the last check did not pass; change the file and check again",
+            CheckView::Outdated | CheckView::Passed => {
+                "the files have changed since the last check; check again"
+            }
+        }
+        .to_owned()
+    }
+
+    /// The workspace did not do it, and says for sure that it has not.
+    fn failed(&mut self, what: &str, code: &str, error: WorkspaceError) {
+        self.workspace_failures += 1;
+        let said = format!("{what} failed: {error} (code {code})");
+        self.feedback(TurnResult::Failed, said.clone());
+        if self.workspace_failures >= MOST_FAILURES {
+            self.workspace_failed(&said, detail(error));
+        }
+    }
+
+    fn workspace_failed(&mut self, during: &str, detail: Private) {
+        self.end(End::WorkspaceFailed {
+            during: during.to_owned(),
+            detail,
+        });
+    }
+
+    fn done(&mut self, result: TurnResult, said: String) {
+        self.refusal = None;
+        self.end_turn(result, said);
+    }
+
+    /// Ends the turn of an attempt that is about to end.
+    fn close_turn(&mut self, result: TurnResult, said: &str) {
+        self.end_turn(result, said.to_owned());
+    }
+}
+
+fn detail(error: WorkspaceError) -> Private {
+    match error {
+        WorkspaceError::Refused(detail)
+        | WorkspaceError::Failed(detail)
+        | WorkspaceError::Uncertain(detail)
+        | WorkspaceError::Gone(detail) => detail,
+        WorkspaceError::NotFound | WorkspaceError::Conflict(_) | WorkspaceError::TooLarge(_) => {
+            Private::new(error.to_string())
+        }
+    }
+}
