@@ -65,8 +65,9 @@ fn dependencies() -> Result<Vec<String>> {
     let output = cargo(&["metadata", "--format-version", "1", "--no-deps"])?.output()?;
     ensure!(output.status.success(), "cargo metadata: {}", output.status);
     let metadata: Value = serde_json::from_slice(&output.stdout)?;
-    let packages = metadata["packages"]
-        .as_array()
+    let packages = metadata
+        .get("packages")
+        .and_then(Value::as_array)
         .context("cargo metadata names no packages")?;
     let mut problems = Vec::new();
     for (name, allowed) in MAY_KNOW {

@@ -1,0 +1,141 @@
+//! Records what a command in a sandbox did, in a tracked run: inputs, a receipt file with its
+//! reference, metrics. No output of the command is kept.
+//!
+//!     cargo run --example record_receipt -- --local
+//!
+//! Against a running sandbox of a Polyaxon installation:
+//!
+//!     SANDBOX_RUN_UUID=… AGENT_TASK_ID=… cargo run --example record_receipt -- --project OWNER/PROJECT
+//!
+//! The run is tracked offline, in a folder that the Polyaxon command line can push.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "a program for the terminal")]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser;
+use examples::Place;
+use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
+use polyaxon_tracking::{ArtifactRef, TrackedRun, Tracking, read_metric_series};
+use serde_json::json;
+
+/// Executes a small calculation in a sandbox and records the receipt.
+#[derive(Parser)]
+struct Flags {
+    /// Start the sandbox service in this process, and a sandbox in it.
+    #[arg(long, conflicts_with_all = ["host", "run_uuid"])]
+    local: bool,
+    /// URL of a Polyaxon installation. Default: POLYAXON_HOST, or the configuration files.
+    #[arg(long)]
+    host: Option<String>,
+    /// The project of the sandbox.
+    #[arg(long, value_name = "OWNER/PROJECT")]
+    project: Option<String>,
+    /// The run of the sandbox, which has to be running.
+    #[arg(long, env = "SANDBOX_RUN_UUID", required_unless_present = "local")]
+    run_uuid: Option<String>,
+    /// The task that the command belongs to.
+    #[arg(long, env = "AGENT_TASK_ID", default_value = "fixture-total")]
+    task_id: String,
+    /// Where the tracked run is kept.
+    #[arg(long, default_value = "receipt-output")]
+    out: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let flags = Flags::parse();
+    let project = flags.project.as_deref();
+    let place = match flags.local {
+        true => Place::local(project).await?,
+        false => Place::remote(flags.host.as_deref(), project)?,
+    };
+    let sandbox = match &flags.run_uuid {
+        Some(run) if !flags.local => {
+            SandboxClient::connect(&place.client, &place.project, run.parse()?)
+        }
+        _ => {
+            let spec = SandboxSpec::image("python:3.12-slim").name("record-receipt");
+            SandboxClient::launch(&place.client, &place.project, &spec).await?
+        }
+    };
+    let recorded = record(&sandbox, &flags).await;
+    if flags.local {
+        sandbox.stop().await?;
+    }
+    place.close().await?;
+    recorded
+}
+
+async fn record(sandbox: &SandboxClient, flags: &Flags) -> Result<()> {
+    let run = TrackedRun::start(Tracking::offline(&flags.out).name("record-receipt")).await?;
+    let sandbox_run = sandbox.run_uuid().to_string();
+    run.log_inputs([
+        ("task_id", json!(flags.task_id)),
+        ("sandbox_run_uuid", json!(sandbox_run)),
+    ])?;
+
+    sandbox
+        .ping()
+        .await
+        .context("the sandbox does not answer")?;
+    let exec =
+        Exec::new(["python3", "-c", "print(sum([2, 3, 5]))"]).timeout(Duration::from_secs(10));
+    let result = sandbox.process().exec(&exec).await?;
+    let matches = result.stdout.text().is_ok_and(|text| text.trim() == "10");
+
+    let facts = result.receipt();
+    let receipt = json!({
+        "task_id": flags.task_id,
+        "sandbox_run_uuid": sandbox_run,
+        "step": 1,
+        "tool": "calculate_fixture_total",
+        "exit_code": facts.exit_code,
+        "signal": facts.signal,
+        "duration_ms": facts.duration_ms,
+        "timed_out": facts.timed_out,
+        "stdout_truncated": facts.stdout_truncated,
+        "stderr_truncated": facts.stderr_truncated,
+        "fixture_matches": matches,
+    });
+    let path = run.outputs_path("receipts/step-1.json")?;
+    std::fs::write(&path, serde_json::to_vec_pretty(&receipt)?)?;
+    run.log_artifact_ref(ArtifactRef::file(&path).name("command-receipt"))?;
+    let truth = |yes: bool| if yes { 1.0 } else { 0.0 };
+    run.log_metrics(
+        1,
+        [
+            (
+                "command_duration_ms",
+                result.duration.as_secs_f64() * 1000.0,
+            ),
+            ("command_timed_out", truth(facts.timed_out)),
+            ("fixture_matches", truth(matches)),
+        ],
+    )?;
+    let folder = run.path().to_owned();
+    run.end().await?.ensure_complete()?;
+    println!("receipt: {}", path.display());
+
+    println!("metrics, read back:");
+    for name in [
+        "command_duration_ms",
+        "command_timed_out",
+        "fixture_matches",
+    ] {
+        let series = read_metric_series(folder.join(format!("events/metric/{name}.plx")))?;
+        let point = series
+            .last()
+            .with_context(|| format!("{name} was not written"))?;
+        println!(
+            "  {name} = {} (step {})",
+            point.value,
+            point.step.unwrap_or_default()
+        );
+    }
+    ensure!(matches, "the command did not print 10");
+    Ok(())
+}
