@@ -58,8 +58,8 @@ mod tests {
         fs::create_dir_all(folder.join("a/b")).unwrap();
         fs::write(folder.join("a/b/c"), "x").unwrap();
         std::os::unix::fs::symlink(outside.path(), folder.join("a/out")).unwrap();
-        fs::set_permissions(folder.join("a/b"), fs::Permissions::from_mode(0)).unwrap();
-        fs::set_permissions(folder.join("a"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(folder.join("a/b"), fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(folder.join("a"), fs::Permissions::from_mode(0o000)).unwrap();
         open_up(&folder);
         assert_eq!(
             fs::metadata(folder.join("a/b"))

@@ -7,7 +7,7 @@ mod thread;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use polyaxon_client::ProjectRef;
@@ -52,7 +52,7 @@ pub struct LocalServer {
     stop: Closer,
     /// Both say how it ended: one for `stop`, one for `drop`.
     ended: Option<oneshot::Receiver<Result<(), Error>>>,
-    dropped: mpsc::Receiver<()>,
+    dropped: Mutex<mpsc::Receiver<()>>,
 }
 
 impl LocalServer {
@@ -137,7 +137,11 @@ impl Drop for LocalServer {
     fn drop(&mut self) {
         self.stop.close();
         // An error is a closed channel: the thread has ended.
-        let _ended = self.dropped.recv_timeout(DROP_LIMIT);
+        let dropped = self
+            .dropped
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        let _ended = dropped.recv_timeout(DROP_LIMIT);
     }
 }
 
@@ -151,3 +155,9 @@ impl fmt::Debug for LocalServer {
             .finish_non_exhaustive()
     }
 }
+
+const _: () = {
+    const fn sync<T: Send + Sync>() {}
+    sync::<LocalServer>();
+    sync::<LocalServerBuilder>();
+};

@@ -1,8 +1,10 @@
 //! What a server is started with.
 
+use std::fs::Permissions;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 
 use polyaxon_client::{InvalidInput, ProjectRef};
 use tempfile::TempDir;
@@ -148,7 +150,7 @@ impl LocalServerBuilder {
             folder: path,
             stop,
             ended: Some(ended),
-            dropped,
+            dropped: Mutex::new(dropped),
         })
     }
 }
@@ -189,6 +191,7 @@ fn own_folder(root: Option<PathBuf>) -> Result<TempDir, Error> {
         let root = root.canonicalize()?;
         tempfile::Builder::new()
             .prefix("polyaxon-local-")
+            .permissions(Permissions::from_mode(0o700))
             .tempdir_in(root)
     };
     make(&root).map_err(|source| Error::Root { root, source })

@@ -51,10 +51,6 @@ pub(super) fn start(
     Ok(())
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the thread owns what it ends"
-)]
 fn run(
     runtime: Runtime,
     listener: tokio::net::TcpListener,

@@ -1,9 +1,20 @@
 //! The service over real HTTP, as any client sees it: routes, statuses, headers, bodies, limits,
 //! processes and files.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "clippy sees tests in functions marked so, not in what they call"
+)]
+
+#[cfg(feature = "cli")]
+mod binary;
 mod control;
+mod environment;
+mod escapes;
 mod exec;
 mod files;
 mod gateway;
 mod harness;
 mod lifetime;
+mod processes;

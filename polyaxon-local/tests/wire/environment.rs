@@ -1,0 +1,106 @@
+//! What a command finds around it.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::harness::{Plane, Sandbox};
+
+async fn env(sandbox: &Sandbox<'_>, edits: &serde_json::Value) -> BTreeMap<String, String> {
+    let (status, answer) = sandbox
+        .exec(&json!({"command": ["env", "-0"], "env": edits}))
+        .await;
+    assert_eq!(status, 200, "{answer}");
+    let text = answer["stdout"].as_str().unwrap();
+    let pairs = text
+        .split_terminator('\0')
+        .map(|pair| pair.split_once('=').unwrap());
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+#[tokio::test]
+async fn nothing_of_the_services_environment_but_the_path_reaches_a_command() {
+    let plane = Plane::start().await;
+    let sandbox = plane.sandbox().await;
+    let folder = sandbox.folder();
+    let variables = env(&sandbox, &json!({})).await;
+    let names: Vec<&str> = variables.keys().map(String::as_str).collect();
+    assert_eq!(names, ["HOME", "LANG", "PATH", "TMPDIR"]);
+    assert_eq!(variables["LANG"], "C.UTF-8");
+    assert_eq!(variables["PATH"], std::env::var("PATH").unwrap());
+    assert_eq!(variables["HOME"], folder.join("home").to_str().unwrap());
+    assert_eq!(variables["TMPDIR"], folder.join("tmp").to_str().unwrap());
+}
+
+#[tokio::test]
+async fn names_and_values_are_taken_verbatim_and_null_removes() {
+    let plane = Plane::start().await;
+    let sandbox = plane.sandbox().await;
+    let edits = json!({
+        "A;touch pwn": "1", "a.b-c": "2", "É": "ü\n$(id)", "EMPTY": "", "HOME": null, "GONE": null
+    });
+    let variables = env(&sandbox, &edits).await;
+    let want = [
+        ("A;touch pwn", "1"),
+        ("a.b-c", "2"),
+        ("É", "ü\n$(id)"),
+        ("EMPTY", ""),
+    ];
+    for (name, value) in want {
+        assert_eq!(variables[name], value);
+    }
+    assert_eq!((variables.get("HOME"), variables.get("GONE")), (None, None));
+    let (_, listing) = sandbox.ls("/", &[("recursive", "true")]).await;
+    assert!(!listing.to_string().contains("pwn"), "{listing}");
+}
+
+#[tokio::test]
+async fn a_program_is_looked_up_in_the_path_of_the_service() {
+    let plane = Plane::start().await;
+    let sandbox = plane.sandbox().await;
+    sandbox
+        .write("/tmp/true", b"#!/bin/sh\nexit 3\n", &[("mode", "0755")])
+        .await;
+    let body = json!({"command": ["true"], "workdir": "/tmp", "env": {"PATH": "."}});
+    assert_eq!(sandbox.exec(&body).await.1["exit_code"], 0);
+    let body = json!({"command": ["./true"], "workdir": "/tmp"});
+    assert_eq!(sandbox.exec(&body).await.1["exit_code"], 3);
+}
+
+#[tokio::test]
+async fn a_command_starts_in_its_workdir_or_the_root_of_the_sandbox() {
+    let plane = Plane::start().await;
+    let sandbox = plane.sandbox().await;
+    let folder = sandbox.folder();
+    let table = [
+        (json!({}), folder.clone()),
+        (json!({"workdir": "/"}), folder.clone()),
+        (
+            json!({"workdir": "/tmp/../workspace/."}),
+            folder.join("workspace"),
+        ),
+        (json!({"workdir": "/tmp/link"}), folder.join("workspace")),
+    ];
+    sandbox.sh("ln -s ../workspace tmp/link", &json!({})).await;
+    for (members, want) in table {
+        let answer = sandbox.sh("pwd -P", &members).await;
+        assert_eq!(
+            answer["stdout"],
+            format!("{}\n", want.display()),
+            "{members}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_here_document_is_taken_verbatim_and_poisons_nothing() {
+    let plane = Plane::start().await;
+    let sandbox = plane.sandbox().await;
+    let script = "cat > t <<'EOF'\nline 'one' $x \\\nEOF\ncat t";
+    let answer = sandbox.sh(script, &json!({"workdir": "/workspace"})).await;
+    assert_eq!(answer["stdout"], "line 'one' $x \\\n");
+    assert_eq!(sandbox.content("/workspace/t").await, b"line 'one' $x \\\n");
+    assert_eq!(sandbox.sh("echo ok", &json!({})).await["stdout"], "ok\n");
+}
