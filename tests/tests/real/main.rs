@@ -1,0 +1,12 @@
+//! Tests against servers that others made. `cargo xtask real` provides them, and runs exactly these.
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod provided;
+#[cfg(test)]
+mod python_client;
+#[cfg(test)]
+mod runs;
+#[cfg(test)]
+mod server;

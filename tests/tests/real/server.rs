@@ -1,0 +1,77 @@
+//! A server of a test, for as long as a value lives.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// How long a server has to come up, and to end.
+const START_LIMIT: Duration = Duration::from_secs(90);
+const END_LIMIT: Duration = Duration::from_secs(15);
+
+/// A program that serves. A drop asks it to end, by its process id, and waits for that; should the
+/// tests be killed, a script of `tests/real` ends because its stdin is closed.
+pub(crate) struct Server {
+    child: Child,
+    /// What it prints; closed when it has ended.
+    lines: Receiver<String>,
+}
+
+impl Server {
+    /// Starts a program without waiting for anything.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let stdout = child.stdout.take().unwrap();
+        let (send, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                // Read to the end even where nobody listens, so that the pipe never fills.
+                let _heard = send.send(line);
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// Waits for the line `{"ready": "http://…"}`, and returns it whole.
+    pub(crate) fn ready(&self) -> Value {
+        let line = self.lines.recv_timeout(START_LIMIT);
+        let line = line.expect("the server should say within the limit that it is ready");
+        let said: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
+        assert!(said["ready"].is_string(), "{said}");
+        said
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The child has not been waited for, so its id is its own.
+        let _asked = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        loop {
+            match self.lines.recv_timeout(END_LIMIT) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    println!("{:?} did not end when asked, and is killed", self.child);
+                    let _killed = self.child.kill();
+                    break;
+                }
+            }
+        }
+        let _ended = self.child.wait();
+    }
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
