@@ -95,7 +95,7 @@ impl Task {
 ///     Attempt, ExecReceipt, MemoryWorkspace, Paths, ScriptedModel, Task, UnittestAcceptance,
 /// };
 ///
-/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let task = Task::new("amounts", "total(xs) must return the sum of xs.")
 ///     .file("amounts.py", "def total(xs):\n    return 0\n")?;
 /// let model = ScriptedModel::new([

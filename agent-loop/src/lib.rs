@@ -25,6 +25,8 @@ pub mod policy;
 mod private;
 mod prompt;
 mod serde_as;
+#[cfg(test)]
+mod test_kit;
 mod text;
 pub mod workspace;
 

@@ -41,7 +41,7 @@ use crate::private::Private;
 use crate::text::estimated_tokens;
 use crate::workspace::Precondition;
 
-pub(crate) use check::{expected, sources};
+pub(crate) use check::sources;
 
 use act::Doing;
 use check::Verified;

@@ -144,13 +144,19 @@ fn source<'a>(tree: &'a Tree, path: &str) -> Option<(String, &'a str)> {
     Some((name.to_string(), std::str::from_utf8(file.bytes()).ok()?))
 }
 
-/// The statement that begins on the first line: further lines are taken while brackets are open.
+/// The statement that begins on the first line: further lines are taken while brackets are open,
+/// and the first line of a block that it opens.
 fn statement(lines: &[&str]) -> String {
     let mut code = String::new();
     for line in lines.iter().take(4) {
+        let opens_block = code.ends_with(':');
+        if opens_block {
+            code.push(' ');
+        }
         code.push_str(line.trim());
         let count = |of: &[char]| code.matches(of).count();
-        if count(&['(', '[', '{']) <= count(&[')', ']', '}']) {
+        let is_whole = count(&['(', '[', '{']) <= count(&[')', ']', '}']);
+        if is_whole && (opens_block || !code.ends_with(':')) {
             break;
         }
     }
@@ -245,6 +251,14 @@ mod tests {
     fn a_statement_is_followed_over_its_open_brackets() {
         assert_eq!(statement(&["  f(", "    1,", "  )", "g()"]), "f(1,)");
         assert_eq!(statement(&["f(1),", ")"]), "f(1)");
+        assert_eq!(
+            statement(&["with a(E):", "    f(", "  1)", "g()"]),
+            "with a(E): f(1)"
+        );
+        assert_eq!(
+            statement(&["with a(E):", "    with b(E):", "  f()"]),
+            "with a(E): with b(E):"
+        );
         assert_eq!(statement(&["(", "(", "(", "(", "("]), "((((");
     }
 

@@ -307,3 +307,6 @@ fn judge(receipt: &ExecReceipt, report: &Report, expected: Option<u32>, limit: D
         _ => Judged::Pass { tests: ran },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -120,7 +120,7 @@ pub(crate) fn sources(
 }
 
 /// What has to be in the copy when the command starts.
-pub(crate) fn expected(stage: &Stage, tree: &Tree) -> Manifest {
+pub(super) fn expected(stage: &Stage, tree: &Tree) -> Manifest {
     let fixtures = stage.fixtures.iter();
     sources(tree)
         .chain(fixtures)

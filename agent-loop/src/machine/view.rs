@@ -119,7 +119,7 @@ impl Machine {
             _ => self.editable(),
         };
         let failures = match &self.last_check {
-            super::CheckView::Failed(failures) => Some(printable(failures.as_bytes())),
+            CheckView::Failed(failures) => Some(printable(failures.as_bytes())),
             _ => None,
         };
         let seen = self.seen.iter().filter_map(|(path, turn)| {
