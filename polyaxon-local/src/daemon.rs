@@ -133,3 +133,77 @@ async fn ping(State(sandbox): State<Arc<Sandbox>>) -> Json<Ping> {
         running,
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use http::StatusCode;
+    use serde_json::Value;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::auth::derive_sandbox_token;
+
+    async fn ask(router: &Router, target: &str, token: Option<&Secret>) -> (StatusCode, Value) {
+        let mut request = Request::get(target);
+        if let Some(token) = token {
+            request = request.header(header::SANDBOX_TOKEN, token.expose());
+        }
+        let request = request.body(Body::empty()).unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        let status = response.status();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    /// Two runs, each with its folder, its token and its routes.
+    async fn two() -> [(tempfile::TempDir, Secret, Router); 2] {
+        let key = Secret::random();
+        let one = async || {
+            let folder = tempfile::tempdir().unwrap();
+            let token = derive_sandbox_token(&key, polyaxon_client::RunUuid::random());
+            let sandbox = Sandbox::open(folder.path(), token.clone(), Limits::default()).await;
+            (folder, token, router(Arc::new(sandbox.unwrap())))
+        };
+        [one().await, one().await]
+    }
+
+    #[tokio::test]
+    async fn the_token_of_one_run_is_refused_by_the_daemon_of_another() {
+        let [(_one, one_token, one), (_two, two_token, two)] = two().await;
+        let target = "/fs/stat?path=/tmp";
+        assert_eq!(ask(&one, target, Some(&one_token)).await.0, StatusCode::OK);
+        assert_eq!(ask(&two, target, Some(&two_token)).await.0, StatusCode::OK);
+        for (router, token) in [(&one, &two_token), (&two, &one_token)] {
+            let (status, body) = ask(router, target, Some(token)).await;
+            assert_eq!(status, StatusCode::UNAUTHORIZED);
+            assert_eq!(body["error"]["code"], "unauthorized");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_ping_needs_no_token() {
+        let [(_folder, token, router), _] = two().await;
+        let (status, ping) = ask(&router, "/ping", None).await;
+        assert_eq!(
+            (status, &ping["status"]),
+            (StatusCode::OK, &Value::from("ok"))
+        );
+        for target in [
+            "/fs/stat?path=/tmp",
+            "/exec",
+            "/no-such-route",
+            "/",
+            "/ping/x",
+        ] {
+            let (status, body) = ask(&router, target, None).await;
+            assert_eq!(status, StatusCode::UNAUTHORIZED, "{target}");
+            assert_eq!(body["error"]["code"], "unauthorized");
+        }
+        let (status, body) = ask(&router, "/no-such-route", Some(&token)).await;
+        assert_eq!(
+            (status, &body["error"]["code"]),
+            (StatusCode::NOT_FOUND, &Value::from("not_found"))
+        );
+    }
+}

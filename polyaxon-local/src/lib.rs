@@ -1,4 +1,53 @@
-//! The Polyaxon sandbox service on one machine.
+//! The Polyaxon sandbox service on one machine: projects, runs and their sandboxes on one address,
+//! for development and tests.
+//!
+//! A [`LocalServer`] speaks the wire of a deployment to clients of any language: create a run
+//! below `/api/v1`, wait until it runs, call its sandbox through the gateway path. It starts with
+//! one call and takes everything along when it is dropped: processes, folders, connections.
+//!
+//! ```
+//! use polyaxon_local::LocalServer;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = LocalServer::start().await?;
+//! // A client of any kind takes it from here.
+//! let (host, token, project) = (server.url(), server.token(), server.project());
+//! assert!(host.starts_with("http://127.0.0.1:"));
+//! assert_eq!((token.len(), project.name()), (64, "agent-lab"));
+//!
+//! let folder = server.folder().to_owned();
+//! drop(server);
+//! assert!(!folder.exists());
+//! # Ok(()) }
+//! ```
+//!
+//! # What it is not
+//!
+//! It is a double of a cluster sandbox, **not a boundary against hostile code**: no image is
+//! pulled, commands are programs of this machine and run as the user of the server.
+//! [`LocalServer::report`] says, layer by layer, what protects and what does not. The file API is
+//! confined to the folder of its sandbox; commands are not. A command sees the files of its
+//! sandbox by relative paths from its `workdir`, whatever absolute path the file API calls them
+//! by.
+//!
+//! # What it serves
+//!
+//! | path | what |
+//! |---|---|
+//! | `/api/v1/{owner}/projects/create` | add a project |
+//! | `/api/v1/{owner}/{project}/runs` | create, get, statuses, approve, stop, namespace of runs |
+//! | `/sandbox/v1/{namespace}/{owner}/{project}/runs/{uuid}/…` | `ping`, `exec`, `fs/*` of a sandbox |
+//!
+//! Only services with the sandbox plugin run; others fail with a status that says so. The limits
+//! of a sandbox are [`Limits`].
+//!
+//! # Features
+//!
+//! | feature | default | what |
+//! |---|---|---|
+//! | `cli` | yes | the `polyaxon-local` program; a library needs none of it |
+
 #![forbid(unsafe_code)]
 #![cfg(unix)]
 

@@ -137,3 +137,36 @@ impl Default for Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_numbers_of_the_description() {
+        let limits = Limits::default();
+        let sizes = [
+            (limits.exec_body, 16_777_216),
+            (limits.json_body, 1_048_576),
+            (limits.command_words, 256),
+            (limits.command_bytes, 4096),
+            (limits.env_keys, 256),
+            (limits.env_key_bytes, 256),
+            (limits.env_value_bytes, 4096),
+            (limits.path_bytes, 4096),
+            (limits.stdin_bytes, 8_388_608),
+            (limits.exec_output, 1_048_576),
+            (limits.execs_running, 64),
+            (limits.read_bytes, 1_048_576),
+            (limits.read_bytes_max, 16_777_216),
+            (limits.write_bytes, 16_777_216),
+            (limits.ls_entries, 1000),
+            (limits.ls_entries_max, 10_000),
+        ];
+        for (got, want) in sizes {
+            assert_eq!(got, want);
+        }
+        let times = [limits.timeout, limits.timeout_max, limits.kill_grace];
+        assert_eq!(times.map(|time| time.as_millis()), [30_000, 300_000, 5000]);
+    }
+}

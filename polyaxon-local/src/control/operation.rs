@@ -205,4 +205,18 @@ mod tests {
             Operation::parse(content).unwrap_err();
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_content_makes_the_reader_panic(
+            name in "kind|run|component|ports|plugins|termination|matrix|isApproved",
+            value in r#"null|1|"a"|\[\]|\{\}|\{"kind":"(service|job)"\}|\{"timeout":-?[0-9]{1,20}\}"#,
+        ) {
+            for text in [format!("{{\"{name}\":{value}}}"), value.clone(), format!("{{\"component\":{{\"{name}\":{value}}}}}")] {
+                if let Ok(operation) = Operation::parse(&text) {
+                    serde_json::from_str::<Map<String, Value>>(&operation.compiled).unwrap();
+                }
+            }
+        }
+    }
 }

@@ -2,15 +2,15 @@
 //! beneath the folder, whatever `..` and links say (`openat2` with `RESOLVE_BENEATH`, through
 //! cap-std); where it cannot, cap-std walks the path by hand.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _, OpenOptions, OpenOptionsExt as _};
 use polyaxon_sandbox::FileMode;
-use rustix::fs::{Mode, OFlags, fchmod};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 /// The home of a sandbox, below its root.
@@ -39,7 +39,7 @@ impl Tree {
         let dir = Dir::open_ambient_dir(root, ambient_authority())?;
         for (folder, mode) in [(HOME, 0o755), (WORKSPACE, 0o755), (TMP, 0o1777)] {
             dir.create_dir(folder)?;
-            chmod(&dir.open(folder)?, mode)?;
+            chmod(&dir.open(folder)?.into_std(), mode)?;
         }
         Ok(Self {
             root: root.to_owned(),
@@ -148,14 +148,14 @@ impl Tree {
     pub(crate) fn mkdir(&self, path: &str, parents: bool, mode: FileMode) -> io::Result<()> {
         if !parents {
             self.make_dir(path)?;
-            return chmod(&self.dir.open(path)?, mode.bits());
+            return chmod(&self.dir.open(path)?.into_std(), mode.bits());
         }
         let mut made = Vec::new();
         let mut below = PathBuf::new();
         for part in Path::new(path) {
             below.push(part);
             match self.make_dir(&below) {
-                Ok(()) => made.push(self.dir.open(&below)?),
+                Ok(()) => made.push(self.dir.open(&below)?.into_std()),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     if !self.dir.metadata(&below)?.is_dir() {
                         return Err(error);
@@ -209,6 +209,53 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
 }
 
 /// Sets exactly these bits on an open file; the umask has no say.
-fn chmod(file: &impl std::os::fd::AsFd, bits: u32) -> io::Result<()> {
-    Ok(fchmod(file, Mode::from_raw_mode(bits))?)
+fn chmod(file: &File, bits: u32) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tree over a folder that is there already.
+    fn over(root: &str) -> Tree {
+        Tree {
+            root: root.into(),
+            dir: Dir::open_ambient_dir(root, ambient_authority()).unwrap(),
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_whose_size_says_nothing_is_read_to_its_end() {
+        let status = over("/proc/self").read("status", 0, 1 << 20).unwrap();
+        assert!(status.eof);
+        let text = String::from_utf8(status.bytes).unwrap();
+        assert!(text.contains("\nPid:\t"), "{text}");
+        let uuid = over("/proc/sys/kernel/random")
+            .read("uuid", 0, 100)
+            .unwrap();
+        assert_eq!((uuid.bytes.len(), uuid.eof), (37, true));
+        // In pages, and each page says whether it was the last.
+        let mut whole = Vec::new();
+        let tree = over("/proc");
+        loop {
+            let page = tree.read("cpuinfo", whole.len() as u64, 100).unwrap();
+            whole.extend(page.bytes);
+            if page.eof {
+                break;
+            }
+        }
+        let at_once = std::fs::read("/proc/cpuinfo").unwrap();
+        assert_eq!(
+            whole.iter().filter(|b| **b == b'\n').count(),
+            at_once.iter().filter(|b| **b == b'\n').count()
+        );
+    }
+
+    #[test]
+    fn a_device_is_not_opened_for_what_it_would_give() {
+        let error = over("/dev").read("zero", 0, 10).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::NXIO.raw_os_error()));
+    }
 }

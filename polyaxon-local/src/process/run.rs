@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use uuid::Uuid;
 
 use super::capture::Capture;
@@ -24,6 +24,9 @@ const QUIET: Duration = Duration::from_millis(100);
 const DRAIN: Duration = Duration::from_secs(1);
 /// How often a group is looked at whose leader has ended.
 const GROUP_CHECK: Duration = Duration::from_millis(500);
+/// How long a killed group is waited for, and how often it is looked at.
+const GONE: Duration = Duration::from_millis(500);
+const GONE_CHECK: Duration = Duration::from_millis(2);
 
 /// Why a command that was started has no result.
 #[derive(Debug)]
@@ -199,12 +202,26 @@ impl Left {
     /// Keeps the pipes read, so that a background service gets no SIGPIPE, until the group is
     /// empty. Kills the group after `grace`, where there is one, or when the sandbox is stopped.
     async fn watch(mut self, grace: Option<Duration>) {
+        if self.until_told(grace).await {
+            self.group.kill();
+            let gone = async {
+                while self.group.is_alive() {
+                    sleep(GONE_CHECK).await;
+                }
+            };
+            // A killed process is gone in a moment, but where nobody reaps orphans it stays listed.
+            let _in_time = timeout(GONE, gone).await;
+        }
+    }
+
+    /// Whether the group has to be killed: false once it is empty.
+    async fn until_told(&mut self, grace: Option<Duration>) -> bool {
         let kill_at = grace.map(|grace| Instant::now() + grace);
         let mut check = Instant::now();
         loop {
             if check <= Instant::now() {
                 if !self.group.is_alive() {
-                    return;
+                    return false;
                 }
                 check = Instant::now() + GROUP_CHECK.min(grace.unwrap_or(GROUP_CHECK));
             }
@@ -212,8 +229,8 @@ impl Left {
                 () = self.stdout.read() => {}
                 () = self.stderr.read() => {}
                 () = sleep_until(check) => {}
-                () = sleep_until(kill_at.unwrap_or(check)), if kill_at.is_some() => return,
-                () = self.closing.heard() => return,
+                () = sleep_until(kill_at.unwrap_or(check)), if kill_at.is_some() => return true,
+                () = self.closing.heard() => return true,
             }
         }
     }

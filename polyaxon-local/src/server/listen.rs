@@ -13,6 +13,10 @@ use tokio::task::JoinSet;
 
 use crate::closing::{Closer, Closing};
 
+/// How long a connection may be silent between two calls: as long as the platform's gateway keeps
+/// one open, so that a client's pool meets no surprise here.
+const IDLE: Duration = Duration::from_secs(650);
+
 /// Serves `router` on `listener` until `shutdown`, then gives what is under way `grace` to end.
 pub(crate) async fn serve(
     listener: TcpListener,
@@ -48,6 +52,7 @@ async fn connection(stream: TcpStream, router: Router, mut closing: Closing) {
     let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
+        .header_read_timeout(IDLE)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::pin!(connection);
