@@ -102,8 +102,8 @@ mod sealed {
 
 /// A number that can be logged as a metric. The platform keeps every one as a 64-bit float.
 ///
-/// Sealed: implemented here for `f64`, `f32`, `i64`, `i32`, `u64`, `u32` and `bool`, of which
-/// `true` is 1. Integers beyond 2^53 are rounded to the nearest float.
+/// Sealed: implemented here for `f64`, `f32`, `i64`, `i32`, `u64`, `u32`, `usize` and `bool`, of
+/// which `true` is 1. Integers beyond 2^53 are rounded to the nearest float.
 ///
 /// # Examples
 /// ```
@@ -134,6 +134,7 @@ metric_value! {
     f32 => |value| value.into(),
     i64 => |value| value as f64,
     u64 => |value| value as f64,
+    usize => |value| value as f64,
     i32 => |value| value.into(),
     u32 => |value| value.into(),
     bool => |value| f64::from(u8::from(value)),
@@ -192,7 +193,7 @@ mod tests {
     fn every_kind_of_number_becomes_the_float_that_python_makes_of_it() {
         assert_eq!(0.1_f32.to_f64(), 0.100_000_001_490_116_12);
         assert_eq!((-3_i32).to_f64(), -3.0);
-        assert_eq!(7_u32.to_f64(), 7.0);
+        assert_eq!((7_u32.to_f64(), 8_usize.to_f64()), (7.0, 8.0));
         assert_eq!(u64::MAX.to_f64(), 1.844_674_407_370_955_2e19);
         assert_eq!(i64::MIN.to_f64(), -9.223_372_036_854_776e18);
         assert_eq!((true.to_f64(), false.to_f64()), (1.0, 0.0));

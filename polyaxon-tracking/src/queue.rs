@@ -114,11 +114,16 @@ impl Queue {
         });
         let (commands, receiver) = mpsc::channel();
         let (opened, is_open) = oneshot::channel();
-        let watch = runtime.spawn(watch(commands.clone())).abort_handle();
+        // Made here and not in the task, which may never be polled before the runtime ends.
+        let abandon = AbandonOnDrop(commands.clone());
+        let watch = runtime.spawn(async move {
+            let _abandon = abandon;
+            std::future::pending::<()>().await;
+        });
         let queue = Self {
             commands,
             room: Arc::clone(&room),
-            watch,
+            watch: watch.abort_handle(),
         };
         runtime.spawn_blocking(move || write(&tracking, room, &receiver, opened));
         let folder = is_open.await.map_err(|_| Error::RuntimeGone)??;
@@ -162,15 +167,14 @@ fn write(
     }
 }
 
-/// Tells the writer when the runtime ends. Without that, the end of a runtime would wait for ever
-/// for the writer of a run that is kept elsewhere, in a static for example.
-async fn watch(commands: Sender<Command>) {
-    struct AbandonOnDrop(Sender<Command>);
-    impl Drop for AbandonOnDrop {
-        fn drop(&mut self) {
-            let _ = self.0.send(Command::Abandon);
-        }
+/// Tells the writer when the runtime ends: then this is dropped with the task that holds it.
+/// Without that, the end of a runtime would wait for ever for the writer of a run that is kept
+/// elsewhere, in a static for example.
+#[derive(Debug)]
+struct AbandonOnDrop(Sender<Command>);
+
+impl Drop for AbandonOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.send(Command::Abandon);
     }
-    let _abandon = AbandonOnDrop(commands);
-    std::future::pending::<()>().await;
 }

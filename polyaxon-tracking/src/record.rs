@@ -282,15 +282,15 @@ impl RunRecord {
         }
     }
 
-    /// Marks the run as one that has metrics, for the platform's pages. Answers whether it was not
-    /// marked before.
-    pub(crate) fn mark_metrics(&mut self) -> bool {
+    /// Marks the run as one that has metrics, for the platform's pages.
+    pub(crate) fn mark_metrics(&mut self) {
         let meta = self.meta_info.get_or_insert_default();
-        let mut is_new = false;
         for flag in ["has_metrics", "has_events"] {
-            is_new |= meta.insert(flag.to_owned(), true.into()) != Some(true.into());
+            // Called for every value: most find it done.
+            if meta.get(flag) != Some(&Value::Bool(true)) {
+                meta.insert(flag.to_owned(), true.into());
+            }
         }
-        is_new
     }
 
     /// Makes the last values of metrics outputs of the run.

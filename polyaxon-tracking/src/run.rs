@@ -192,7 +192,7 @@ impl TrackedRun {
     /// Logs values of several metrics at one step and time: all, or none.
     ///
     /// # Errors
-    /// As [`log_metric`](Self::log_metric).
+    /// As [`log_metric`](Self::log_metric). More values than the queue's capacity never fit.
     pub fn log_metrics<N: AsRef<str>, V: MetricValue>(
         &self,
         at: impl Into<At>,

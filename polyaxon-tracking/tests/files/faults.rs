@@ -9,7 +9,7 @@ use polyaxon_tracking::{
 };
 use serde_json::json;
 
-use crate::replay::read_json;
+use crate::replay::{read_json, until};
 
 #[tokio::test]
 async fn a_folder_that_cannot_be_made_is_an_error_of_the_start() {
@@ -181,6 +181,17 @@ mod full_disk {
         let series = read_metric_series(&path).unwrap();
         let values: Vec<_> = series.points().iter().map(|p| (p.step, p.value)).collect();
         assert_eq!(values, [(Some(1), 0.5), (Some(2), 0.25), (Some(3), 0.125)]);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_failed_is_tried_again_unasked() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, path) = start(Tracking::offline(folder.path())).await;
+        run.log_metric(1, "loss", 0.5).unwrap();
+        run.flush().await.unwrap_err();
+        fs::remove_file(&path).unwrap();
+        until(|| read_metric_series(&path).is_ok_and(|series| series.points().len() == 1)).await;
+        assert_eq!(run.end().await.unwrap().written(), 1);
     }
 
     #[tokio::test]

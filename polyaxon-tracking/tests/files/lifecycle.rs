@@ -7,7 +7,7 @@ use polyaxon_tracking::{ArtifactRef, At, Ending, Error, TrackedRun, Tracking, re
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
-use crate::replay::read_json;
+use crate::replay::{read_json, until};
 
 fn record(run: &Path) -> Value {
     read_json(&run.join("run.plx.json"))
@@ -76,6 +76,20 @@ async fn a_run_is_in_its_files_long_before_it_ends() {
     assert_eq!(report.written(), 3);
     assert_eq!(record(run.path())["outputs"]["loss"], 0.25);
     assert_eq!(record(run.path())["status"], "succeeded");
+}
+
+#[tokio::test]
+async fn values_and_the_record_reach_their_files_without_a_flush() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = TrackedRun::start(Tracking::offline(folder.path()))
+        .await
+        .unwrap();
+    run.log_metric(1, "loss", 0.5).unwrap();
+    run.log_inputs([("a", 1)]).unwrap();
+    let path = run.path().join("events/metric/loss.plx");
+    until(|| read_metric_series(&path).is_ok_and(|series| series.points().len() == 1)).await;
+    until(|| record(run.path())["inputs"] == json!({"a": 1})).await;
+    assert_eq!(record(run.path())["outputs"], json!({"loss": 0.5}));
 }
 
 #[tokio::test]
@@ -183,6 +197,7 @@ fn a_run_that_outlives_its_runtime_is_written_and_says_so() {
             .block_on(TrackedRun::start(Tracking::offline(folder.path())))
             .unwrap();
         run.log_metric(1, "loss", 0.5).unwrap();
+        // This waits for the writer, and must not wait for the run.
         drop(runtime);
         assert_eq!(values(run.path(), "loss"), [0.5]);
         assert_eq!(record(run.path())["status"], "failed");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use polyaxon_client::{ProjectRef, RunUuid};
@@ -42,6 +43,15 @@ impl Event {
 
 pub(crate) fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// Waits for what another thread does, at most ten seconds.
+pub(crate) async fn until(happened: impl Fn() -> bool) {
+    let limit = Instant::now() + Duration::from_secs(10);
+    while !happened() {
+        assert!(Instant::now() < limit, "it did not happen");
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Replays a case; a run that is not ended by a call is ended with `ending`.
