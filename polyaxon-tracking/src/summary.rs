@@ -35,22 +35,26 @@ struct Rows {
     last: Edge,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Edge {
     step: Option<i128>,
     timestamp: String,
 }
 
+impl Edge {
+    fn set(&mut self, row: &Row<'_>) {
+        self.step = row.step;
+        self.timestamp.clear();
+        self.timestamp.push_str(row.timestamp);
+    }
+}
+
 impl Rows {
     fn add(&mut self, row: &Row<'_>) {
-        let edge = Edge {
-            step: row.step,
-            timestamp: row.timestamp.to_owned(),
-        };
         if self.values.is_empty() {
-            self.first = edge.clone();
+            self.first.set(row);
         }
-        self.last = edge;
+        self.last.set(row);
         self.with_step += usize::from(row.step.is_some());
         self.values.push(row.value);
     }
