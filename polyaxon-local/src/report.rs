@@ -73,8 +73,9 @@ impl Report {
             ),
             leaves_open: "commands themselves run as the server's user and can read and write all \
                           that this user can, use the network, and leave a process behind by \
-                          `setsid`, or any if the server itself is killed by SIGKILL; absolute paths in commands are those of this machine, not of \
-                          the sandbox; no rlimits and no `no_new_privs` yet"
+                          `setsid`, or any if the server itself is killed by SIGKILL; absolute \
+                          paths in commands are those of this machine, not of the sandbox; no \
+                          rlimits and no `no_new_privs` yet"
                 .to_owned(),
         };
         let later = [

@@ -127,14 +127,10 @@ impl Pods {
         }
         *run.slot() = None;
         sandbox.close(KILL_LIMIT).await;
-        let (status, message) = match folder::remove(folder).await {
-            Ok(()) => (RunStatus::Stopped, None),
-            Err(error) => {
-                let left = format!("The folder of the sandbox could not be removed: {error}.");
-                (RunStatus::Stopped, Some(left))
-            }
-        };
-        run.record().enter(status, REASON, message);
+        let left = folder::remove(folder).await.err();
+        let left =
+            left.map(|error| format!("The folder of the sandbox could not be removed: {error}."));
+        run.record().stopped(REASON, left);
     }
 
     /// The token of the daemon of `run`.

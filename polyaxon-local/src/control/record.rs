@@ -140,6 +140,19 @@ impl Record {
         Next::Nothing
     }
 
+    /// The stop that was asked for is done: the reason stays that of the request. `left` says what
+    /// could not be cleaned up.
+    pub(crate) fn stopped(&mut self, reason: &str, left: Option<String>) {
+        let (reason, message) = match self.conditions.last() {
+            Some(asked) if asked.kind == RunStatus::Stopping => (
+                asked.reason.clone().unwrap_or_else(|| reason.to_owned()),
+                asked.message.clone(),
+            ),
+            _ => (reason.to_owned(), None),
+        };
+        self.enter(RunStatus::Stopped, &reason, left.or(message));
+    }
+
     /// A status that this service gives the run. Where the run has moved on meanwhile (a stop was
     /// asked for) nothing happens and the answer is false.
     pub(crate) fn enter(
