@@ -168,7 +168,10 @@ impl Driver {
             self.problems
                 .push(format!("patch.diff was not written: {}", error.kind()));
         }
-        let stop = self.stop().await;
+        let stop = match self.parts.stop_at_end {
+            true => stop(&*self.parts.workspace, &*self.parts.clock).await,
+            false => StopState::NotRequested,
+        };
         if !matches!(end, End::JournalFailed { .. }) {
             let ended = Ended {
                 acceptance: summary.acceptance(&end),
@@ -219,19 +222,6 @@ impl Driver {
         outcome
     }
 
-    async fn stop(&self) -> StopState {
-        match self.parts.stop_at_end {
-            false => StopState::NotRequested,
-            true => {
-                let stop = self.parts.workspace.stop();
-                match within(&*self.parts.clock, FILES_LIMIT, stop).await {
-                    Some(state) => state,
-                    None => StopState::failed(Private::new("no answer within the limit")),
-                }
-            }
-        }
-    }
-
     fn latency(&self, mut latency: Latency) -> Latency {
         latency.total = self.elapsed();
         let parts = [
@@ -264,6 +254,11 @@ async fn within<T>(clock: &dyn Clock, limit: Duration, work: impl Future<Output 
         Either::Left((value, _)) => Some(value),
         Either::Right(_) => None,
     }
+}
+
+async fn stop(workspace: &dyn Workspace, clock: &dyn Clock) -> StopState {
+    let state = within(clock, FILES_LIMIT, workspace.stop()).await;
+    state.unwrap_or_else(|| StopState::failed(Private::new("no answer within the limit")))
 }
 
 async fn ask(

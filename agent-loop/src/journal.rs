@@ -130,3 +130,6 @@ impl Journal for MemoryJournal {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -279,7 +279,7 @@ impl Machine {
             return;
         };
         let (id, reserve, tries) = (question.id.clone(), *reserve, *tries);
-        self.turn_took += took;
+        self.pass(took);
         let reply = ReplyRecord::of(&result);
         self.record(
             Event::Replied(Replied {
@@ -310,7 +310,7 @@ impl Machine {
     /// The pause is over, and was so long.
     pub(crate) fn paused(&mut self, took: Duration) {
         if let Phase::Pausing { tries, .. } = self.phase {
-            self.turn_took += took;
+            self.pass(took);
             self.latency.backoff += took;
             self.ask(tries + 1);
         }
@@ -322,7 +322,7 @@ impl Machine {
             return;
         };
         let (question, action) = (approval.question.clone(), approval.action.clone());
-        self.turn_took += took;
+        self.pass(took);
         self.latency.approval += took;
         let record = ApprovalRecord {
             turn: self.turn,
@@ -349,7 +349,7 @@ impl Machine {
             }
             _ => return,
         };
-        self.turn_took += took;
+        self.pass(took);
         match is_check {
             true => self.latency.check += took,
             false => self.latency.files += took,
@@ -406,6 +406,12 @@ impl Machine {
             uncertain: &self.uncertain,
             latency: self.latency,
         }
+    }
+
+    /// So much time has passed in this turn.
+    fn pass(&mut self, took: Duration) {
+        self.now += took;
+        self.turn_took += took;
     }
 
     fn record(&mut self, event: Event, durability: Durability) {
@@ -581,6 +587,10 @@ impl Machine {
         }
         let at_least = error.retry_after.unwrap_or_default();
         let remaining = self.budget().wall.map(|wall| wall.saturating_sub(self.now));
+        if remaining == Some(Duration::ZERO) {
+            self.end(End::Exhausted { limit: Limit::Wall });
+            return;
+        }
         let fits = remaining.is_none_or(|remaining| at_least < remaining);
         if !kind.is_retryable() || tries >= MOST_TRIES || !fits {
             self.end(End::ModelFailed {

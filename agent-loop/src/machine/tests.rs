@@ -612,7 +612,7 @@ async fn a_check_whose_answer_was_lost_is_looked_up_and_never_started_again() {
     assert!(outcome.checks.is_empty(), "no verdict comes from it");
 
     let seeing = pretending()
-        .capabilities(|can| can.exec_lookup = true)
+        .with_capabilities(|can| can.exec_lookup = true)
         .fault(lost());
     let (outcome, _) = drive(attempt(script(), &seeing)).await;
     assert_eq!(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::future::{BoxFuture, FutureExt as _, ready};
+use futures::future::{BoxFuture, FutureExt as _, pending, ready};
 
 use super::{
     Capabilities, ExecReceipt, ExecSpec, Lookup, Precondition, StopState, Workspace,
@@ -80,12 +80,12 @@ pub enum FaultAt {
 
 /// A planned fault: one call that goes wrong.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Fault {
     operation: Operation,
     nth: u32,
     at: FaultAt,
-    error: WorkspaceError,
+    /// The answer; `None` is none, ever.
+    answer: Option<WorkspaceError>,
 }
 
 impl Fault {
@@ -96,7 +96,18 @@ impl Fault {
             operation,
             nth,
             at,
-            error,
+            answer: Some(error),
+        }
+    }
+
+    /// The `nth` call of `operation`, counted from 1 over all places, never ends.
+    #[must_use]
+    pub fn hang(operation: Operation, nth: u32, at: FaultAt) -> Self {
+        Self {
+            operation,
+            nth,
+            at,
+            answer: None,
         }
     }
 }
@@ -126,7 +137,7 @@ impl MemoryWorkspace {
 
     /// Changes what it says it can do. Call it before the workspace is cloned or used.
     #[must_use]
-    pub fn capabilities(mut self, change: impl FnOnce(&mut Capabilities)) -> Self {
+    pub fn with_capabilities(mut self, change: impl FnOnce(&mut Capabilities)) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             change(&mut shared.capabilities);
         }
@@ -176,29 +187,33 @@ impl MemoryWorkspace {
     }
 
     /// Carries out a call with the fault that is planned for it, if any.
-    fn call<T>(
+    fn call<'a, T: Send + 'a>(
         &self,
         operation: Operation,
         work: impl FnOnce() -> Result<T, WorkspaceError>,
-    ) -> Result<T, WorkspaceError> {
-        let fault = {
-            let mut state = self.state();
-            let count = state.calls.entry(operation).or_default();
-            *count += 1;
-            let nth = *count;
-            let planned = |fault: &Fault| (fault.operation, fault.nth) == (operation, nth);
-            let at = state.faults.iter().position(planned);
-            at.map(|at| state.faults.swap_remove(at))
+    ) -> BoxFuture<'a, Result<T, WorkspaceError>> {
+        let Some(fault) = self.planned(operation) else {
+            return ready(work()).boxed();
         };
-        match fault {
-            None => work(),
-            Some(fault) if fault.at == FaultAt::Before => Err(fault.error),
-            Some(fault) => {
-                // What the call did is kept, what it would have answered is lost.
-                drop(work());
-                Err(fault.error)
-            }
+        if fault.at == FaultAt::After {
+            // What the call does is kept, what it would have answered is lost.
+            drop(work());
         }
+        match fault.answer {
+            Some(error) => ready(Err(error)).boxed(),
+            None => pending().boxed(),
+        }
+    }
+
+    /// Counts a call, and finds the fault that is planned for it.
+    fn planned(&self, operation: Operation) -> Option<Fault> {
+        let mut state = self.state();
+        let count = state.calls.entry(operation).or_default();
+        *count += 1;
+        let nth = *count;
+        let planned = |fault: &Fault| (fault.operation, fault.nth) == (operation, nth);
+        let at = state.faults.iter().position(planned)?;
+        Some(state.faults.swap_remove(at))
     }
 
     fn put_now(
@@ -245,19 +260,18 @@ impl Workspace for MemoryWorkspace {
         path: &'a RelPath,
         max: u64,
     ) -> BoxFuture<'a, Result<Vec<u8>, WorkspaceError>> {
-        let answer = self.call(Operation::Get, || {
+        self.call(Operation::Get, || {
             let tree = self.tree();
             let file = tree.get(path).ok_or(WorkspaceError::NotFound)?;
             match file.bytes().len() as u64 {
                 len if len > max => Err(WorkspaceError::TooLarge(len)),
                 _ => Ok(file.bytes().to_vec()),
             }
-        });
-        ready(answer).boxed()
+        })
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Manifest, WorkspaceError>> {
-        ready(self.call(Operation::List, || Ok(self.tree().manifest()))).boxed()
+        self.call(Operation::List, || Ok(self.tree().manifest()))
     }
 
     fn put<'a>(
@@ -267,7 +281,7 @@ impl Workspace for MemoryWorkspace {
         file: &'a File,
         before: Precondition,
     ) -> BoxFuture<'a, Result<(), WorkspaceError>> {
-        ready(self.call(Operation::Put, || self.put_now(path, file, before))).boxed()
+        self.call(Operation::Put, || self.put_now(path, file, before))
     }
 
     fn exec<'a>(
@@ -275,7 +289,7 @@ impl Workspace for MemoryWorkspace {
         id: &'a RequestId,
         spec: &'a ExecSpec,
     ) -> BoxFuture<'a, Result<ExecReceipt, WorkspaceError>> {
-        ready(self.call(Operation::Exec, || self.exec_now(id, spec))).boxed()
+        self.call(Operation::Exec, || self.exec_now(id, spec))
     }
 
     fn lookup<'a>(&'a self, id: &'a RequestId) -> BoxFuture<'a, Result<Lookup, WorkspaceError>> {
@@ -290,7 +304,7 @@ impl Workspace for MemoryWorkspace {
         &'a self,
         _id: &'a RequestId,
     ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
-        ready(self.call(Operation::FreshDir, || Ok(self.sibling()))).boxed()
+        self.call(Operation::FreshDir, || Ok(self.sibling()))
     }
 
     fn stop(&self) -> BoxFuture<'_, StopState> {
