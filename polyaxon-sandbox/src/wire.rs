@@ -25,6 +25,8 @@ pub mod route {
     #![expect(missing_docs, reason = "the names are the paths")]
     pub const PING: &str = "ping";
     pub const EXEC: &str = "exec";
+    pub const EXEC_STREAM: &str = "exec/stream";
+    pub const EXEC_BG: &str = "exec/bg";
     pub const FS_READ: &str = "fs/read";
     pub const FS_WRITE: &str = "fs/write";
     pub const FS_LS: &str = "fs/ls";
@@ -158,6 +160,18 @@ pub struct ExecAnswer {
 )]
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+/// The body of `POST exec/bg/{id}/signal` and of `POST pty/{id}/signal`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a wire body, complete in this version"
+)]
+pub struct SignalRequest {
+    /// The name of the signal, `SIGTERM`.
+    pub signal: String,
 }
 
 /// The body of `POST fs/mkdir`.

@@ -61,6 +61,11 @@ pub(crate) fn opt_i32<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i32>
     optional(input)?.map(within).transpose()
 }
 
+/// A duration that may not be known yet.
+pub(crate) fn opt_u64<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
+    optional(input)?.map(within).transpose()
+}
+
 fn optional<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i128>, D::Error> {
     struct Optional;
     impl<'de> Visitor<'de> for Optional {
