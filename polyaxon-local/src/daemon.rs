@@ -54,6 +54,24 @@ impl Sandbox {
         })
     }
 
+    /// The sandbox that is all of the file system and the environment that the service runs in.
+    /// Commands start in `workdir`.
+    pub(crate) async fn here(
+        workdir: &Path,
+        token: Secret,
+        limits: Limits,
+    ) -> std::io::Result<Self> {
+        Ok(Self {
+            base_env: BaseEnv::inherited(),
+            files: Files::everything(workdir),
+            processes: process::Table::new(limits.execs_running),
+            limits,
+            token,
+            started: Instant::now(),
+            last_activity: Mutex::new(Timestamp::now()),
+        })
+    }
+
     /// Ends everything that runs, within `limit`.
     pub(crate) async fn close(&self, limit: Duration) {
         self.processes.close(limit).await;

@@ -1,6 +1,7 @@
 //! Files: `fs/read`, `fs/write`, `fs/ls`, `fs/mkdir`, `fs/rm`, `fs/stat`.
 
 mod listing;
+mod place;
 mod tree;
 
 use std::io;
@@ -38,6 +39,14 @@ impl Files {
         Ok(Self {
             tree: Arc::new(tree),
         })
+    }
+
+    /// All files of the machine, or the container, that the service runs in. Commands start in
+    /// `workdir`, which exists.
+    pub(crate) fn everything(workdir: &Path) -> Self {
+        Self {
+            tree: Arc::new(Tree::everything(workdir)),
+        }
     }
 
     /// The folder of this machine for `path`, the root folder of the sandbox where none is given.

@@ -57,6 +57,7 @@ mod closing;
 mod control;
 mod daemon;
 mod error;
+mod faults;
 mod folder;
 mod fs;
 mod gateway;
@@ -67,6 +68,7 @@ mod routes;
 mod server;
 
 pub use error::Error;
+pub use faults::{Fault, FaultRule, Faults};
 pub use limits::Limits;
 pub use report::{Layer, LayerState, Report};
-pub use server::{LocalServer, LocalServerBuilder};
+pub use server::{LocalDaemon, LocalDaemonBuilder, LocalServer, LocalServerBuilder};

@@ -56,10 +56,17 @@ impl fmt::Display for LayerState {
 }
 
 impl Report {
-    pub(crate) fn new(address: SocketAddr) -> Self {
-        let reach = match address.ip().is_loopback() {
-            true => "it listens on loopback only",
-            false => "IT LISTENS BEYOND LOOPBACK: whoever has the token runs commands here",
+    /// What a server on this machine could offer, without starting one.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        Self::new(None)
+    }
+
+    pub(crate) fn new(address: Option<SocketAddr>) -> Self {
+        let reach = match address.map(|address| address.ip().is_loopback()) {
+            None => "it listens on loopback only unless told otherwise",
+            Some(true) => "it listens on loopback only",
+            Some(false) => "IT LISTENS BEYOND LOOPBACK: whoever has the token runs commands here",
         };
         let base = Layer {
             number: 0,

@@ -13,6 +13,7 @@ use super::record::{Next, Record};
 use crate::auth::{self, Secret};
 use crate::closing::{Closer, Closing};
 use crate::daemon::{self, Sandbox};
+use crate::faults::Faults;
 use crate::folder;
 use crate::limits::Limits;
 
@@ -69,6 +70,7 @@ pub(crate) struct Pods {
     pub(crate) folder: PathBuf,
     pub(crate) signing_key: Secret,
     pub(crate) limits: Limits,
+    pub(crate) faults: Faults,
 }
 
 impl Pods {
@@ -85,6 +87,11 @@ impl Pods {
             )
         };
         if let Some(why) = unsupported {
+            run.record().enter(RunStatus::Failed, REASON, Some(why));
+            return;
+        }
+        if self.faults.refuses_start() {
+            let why = "The run is refused its start on purpose, by a fault.".to_owned();
             run.record().enter(RunStatus::Failed, REASON, Some(why));
             return;
         }

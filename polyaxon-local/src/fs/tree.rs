@@ -1,17 +1,16 @@
-//! The root folder of a sandbox, and what may be done below it. The kernel keeps every path
-//! beneath the folder, whatever `..` and links say (`openat2` with `RESOLVE_BENEATH`, through
-//! cap-std); where it cannot, cap-std walks the path by hand.
+//! The files of a sandbox, and what may be done with them.
 
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use cap_std::ambient_authority;
-use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _, OpenOptions, OpenOptionsExt as _};
+use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt as _};
 use polyaxon_sandbox::FileMode;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+
+use super::place::Place;
 
 /// The home of a sandbox, below its root.
 pub(crate) const HOME: &str = "home";
@@ -29,22 +28,32 @@ pub(crate) struct Page {
 
 #[derive(Debug)]
 pub(crate) struct Tree {
+    /// Where commands start that name no directory.
     root: PathBuf,
-    dir: Dir,
+    place: Place,
 }
 
 impl Tree {
     /// Takes `root`, which exists, and makes the folders that every sandbox has.
     pub(crate) fn open(root: &Path) -> io::Result<Self> {
-        let dir = Dir::open_ambient_dir(root, ambient_authority())?;
+        let place = Place::beneath(root)?;
         for (folder, mode) in [(HOME, 0o755), (WORKSPACE, 0o755), (TMP, 0o1777)] {
-            dir.create_dir(folder)?;
-            chmod(&dir.open(folder)?.into_std(), mode)?;
+            let folder = Path::new(folder);
+            place.create_dir(folder)?;
+            chmod(&place.open_any(folder)?, mode)?;
         }
         Ok(Self {
             root: root.to_owned(),
-            dir,
+            place,
         })
+    }
+
+    /// All files that the service itself sees, by the same paths; commands start in `workdir`.
+    pub(crate) fn everything(workdir: &Path) -> Self {
+        Self {
+            root: workdir.to_owned(),
+            place: Place::Everything,
+        }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -53,18 +62,22 @@ impl Tree {
 
     /// The directory at `path`.
     pub(crate) fn dir(&self, path: &str) -> io::Result<Dir> {
-        self.dir.open_dir(path)
+        self.place.open_dir(Path::new(path))
     }
 
-    pub(crate) fn dir_handle(&self) -> &Dir {
-        &self.dir
+    /// What is at `path`; a link is not followed.
+    pub(crate) fn metadata(&self, path: &str) -> io::Result<Metadata> {
+        self.place.symlink_metadata(Path::new(path))
+    }
+
+    /// The text of the link at `path`.
+    pub(crate) fn link(&self, path: &str) -> io::Result<PathBuf> {
+        self.place.read_link(Path::new(path))
     }
 
     /// The directory at `path` as a path of this machine, links resolved, for a child to start in.
     pub(crate) fn host_dir(&self, path: &str) -> io::Result<PathBuf> {
-        let resolved = self.dir.canonicalize(path)?;
-        self.dir.open_dir(&resolved)?;
-        Ok(self.root.join(resolved))
+        self.place.host_dir(&self.root, Path::new(path))
     }
 
     /// Reads up to `length` bytes from `offset`. The end is where reading ends, not where the
@@ -119,7 +132,7 @@ impl Tree {
         options.mode(0o600);
         match self.regular(path, options.clone().create_new(true)) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let link = self.dir.symlink_metadata(path)?.is_symlink();
+                let link = self.metadata(path)?.is_symlink();
                 Ok((self.regular(path, options.create(true))?, link))
             }
             made => Ok((made?, true)),
@@ -132,7 +145,7 @@ impl Tree {
         let never_wait = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
         let mut options = options.clone();
         options.custom_flags(never_wait.cast_signed());
-        let file = self.dir.open_with(path, &options)?.into_std();
+        let file = self.place.open(Path::new(path), &options)?;
         let kind = file.metadata()?.file_type();
         if kind.is_file() {
             Ok(file)
@@ -148,16 +161,16 @@ impl Tree {
     pub(crate) fn mkdir(&self, path: &str, parents: bool, mode: FileMode) -> io::Result<()> {
         if !parents {
             self.make_dir(path)?;
-            return chmod(&self.dir.open(path)?.into_std(), mode.bits());
+            return chmod(&self.place.open_any(Path::new(path))?, mode.bits());
         }
         let mut made = Vec::new();
         let mut below = PathBuf::new();
         for part in Path::new(path) {
             below.push(part);
             match self.make_dir(&below) {
-                Ok(()) => made.push(self.dir.open(&below)?.into_std()),
+                Ok(()) => made.push(self.place.open_any(&below)?),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    if !self.dir.metadata(&below)?.is_dir() {
+                    if !self.place.metadata(&below)?.is_dir() {
                         return Err(error);
                     }
                 }
@@ -174,22 +187,21 @@ impl Tree {
         if path.as_ref() == Path::new(".") {
             return Err(Errno::EXIST.into());
         }
-        let mut private = DirBuilder::new();
-        private.mode(0o700);
-        self.dir.create_dir_with(path, &private)
+        self.place.create_dir(path.as_ref())
     }
 
     /// Removes what is at `path`; a link is removed, never followed. With `recursive` a directory
     /// goes with all that is in it, and nothing to remove is fine.
     pub(crate) fn remove(&self, path: &str, recursive: bool) -> io::Result<()> {
-        let kind = match self.dir.symlink_metadata(path) {
+        let kind = match self.metadata(path) {
             Err(error) if recursive && error.kind() == ErrorKind::NotFound => return Ok(()),
             found => found?.file_type(),
         };
+        let path = Path::new(path);
         match (kind.is_dir(), recursive) {
-            (false, _) => self.dir.remove_file(path),
-            (true, false) => self.dir.remove_dir(path),
-            (true, true) => self.dir.remove_dir_all(path),
+            (false, _) => self.place.remove_file(path),
+            (true, false) => self.place.remove_dir(path),
+            (true, true) => self.place.remove_dir_all(path),
         }
     }
 }
@@ -221,7 +233,7 @@ mod tests {
     fn over(root: &str) -> Tree {
         Tree {
             root: root.into(),
-            dir: Dir::open_ambient_dir(root, ambient_authority()).unwrap(),
+            place: Place::beneath(Path::new(root)).unwrap(),
         }
     }
 

@@ -18,6 +18,9 @@ use crate::daemon::Refusal;
 /// Where programs are looked for when the environment of the service does not say.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Where the platform puts the token of the daemon. It is no business of a command.
+const SANDBOX_TOKEN_VARIABLE: &str = "POLYAXON_SANDBOX_TOKEN";
+
 /// What every command of a sandbox starts with. Nothing of the service's own environment is in
 /// it but `PATH`.
 #[derive(Clone, Debug)]
@@ -39,6 +42,16 @@ impl BaseEnv {
         Self {
             variables: variables.map(|(name, value)| (name.into(), value)).into(),
             search,
+        }
+    }
+
+    /// The environment of the service itself, without the token that it is called with.
+    pub(crate) fn inherited() -> Self {
+        Self {
+            search: std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into()),
+            variables: std::env::vars_os()
+                .filter(|(name, _)| name != SANDBOX_TOKEN_VARIABLE)
+                .collect(),
         }
     }
 

@@ -4,17 +4,16 @@ use std::fs::Permissions;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, mpsc};
 
 use polyaxon_client::{InvalidInput, ProjectRef};
 use tempfile::TempDir;
-use tokio::sync::oneshot;
 
-use super::{LocalServer, thread};
+use super::LocalServer;
+use super::thread::{Service, Thread};
 use crate::auth::Secret;
-use crate::closing::Closer;
 use crate::control::{Control, Pods};
 use crate::error::Error;
+use crate::faults::{FaultRule, Faults};
 use crate::limits::Limits;
 use crate::report::Report;
 
@@ -53,6 +52,7 @@ pub struct LocalServerBuilder {
     token: Option<Secret>,
     projects: Vec<ProjectRef>,
     limits: Limits,
+    faults: Faults,
 }
 
 impl LocalServerBuilder {
@@ -63,6 +63,7 @@ impl LocalServerBuilder {
             token: None,
             projects: Vec::new(),
             limits: Limits::default(),
+            faults: Faults::new(),
         }
     }
 
@@ -101,6 +102,13 @@ impl LocalServerBuilder {
         self
     }
 
+    /// Answers that go wrong on purpose. More can be added while the server runs:
+    /// [`LocalServer::faults`].
+    pub fn faults(self, rules: impl IntoIterator<Item = FaultRule>) -> Self {
+        rules.into_iter().for_each(|rule| self.faults.add(rule));
+        self
+    }
+
     /// Starts the server. When this returns it answers.
     ///
     /// # Errors
@@ -130,27 +138,21 @@ impl LocalServerBuilder {
             folder: path.clone(),
             signing_key: Secret::random(),
             limits: self.limits,
+            faults: self.faults.clone(),
         };
         let control = Control::new(token.clone(), projects.iter().cloned().collect(), pods);
-        let stop = Closer::new();
-        let (ended_sender, ended) = oneshot::channel();
-        let (dropped_sender, dropped) = mpsc::channel();
-        thread::start(listener, control, folder, stop.listen(), move |result| {
-            // Whoever waits for one of the two does not wait for the other.
-            let _stopped = ended_sender.send(result);
-            let _dropped = dropped_sender.send(());
-        })?;
+        let service = Service::Plane(Box::new(control), folder);
+        let thread = Thread::start(listener, service, self.faults.clone()).await?;
         Ok(LocalServer {
             url: format!("http://{address}"),
-            report: Report::new(address),
+            report: Report::new(Some(address)),
             address,
             token,
             project,
             projects,
             folder: path,
-            stop,
-            ended: Some(ended),
-            dropped: Mutex::new(dropped),
+            faults: self.faults,
+            thread,
         })
     }
 }
@@ -159,7 +161,7 @@ fn no_project() -> Error {
     Error::Config(InvalidInput::new("project", "is missing"))
 }
 
-fn check_token(token: &Secret) -> Result<(), Error> {
+pub(super) fn check_token(token: &Secret) -> Result<(), Error> {
     let text = token.expose();
     let fits =
         !text.is_empty() && text.trim() == text && text.bytes().all(|b| (b' '..=b'~').contains(&b));
@@ -172,7 +174,7 @@ fn check_token(token: &Secret) -> Result<(), Error> {
     }
 }
 
-fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+pub(super) fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
     let listen = || {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;

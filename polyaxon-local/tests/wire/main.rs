@@ -13,8 +13,11 @@ mod control;
 mod environment;
 mod escapes;
 mod exec;
+mod faults;
 mod files;
 mod gateway;
 mod harness;
 mod lifetime;
 mod processes;
+#[cfg(feature = "cli")]
+mod serve;
