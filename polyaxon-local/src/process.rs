@@ -1,10 +1,11 @@
 //! Commands: `exec`.
 
 mod capture;
-mod group;
+mod child;
 mod request;
 mod run;
 mod spawn;
+mod tree;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -94,7 +95,14 @@ pub(crate) async fn exec(
     let mut command = Command::check(request, &sandbox.limits)?;
     let permit = sandbox.processes.admit()?;
     let workdir = sandbox.files.workdir(command.workdir.take()).await?;
-    let child = spawn::spawn(&command, &sandbox.base_env, &workdir).await?;
+    let child = spawn::spawn(
+        &command,
+        &sandbox.base_env,
+        &sandbox.ground,
+        workdir,
+        sandbox.limits.of_processes(),
+    )
+    .await?;
     let running = Running::new(
         child,
         command.stdin,

@@ -8,13 +8,14 @@ use bytes::{Buf, Bytes};
 use polyaxon_sandbox::wire::ExecAnswer;
 use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use uuid::Uuid;
 
 use super::capture::Capture;
-use super::group::Group;
+use super::child::{Child, Started};
+use super::tree::Tree;
 use crate::closing::Closing;
 use crate::limits::Limits;
 
@@ -22,11 +23,8 @@ use crate::limits::Limits;
 const QUIET: Duration = Duration::from_millis(100);
 /// A process left behind that never stops writing does not hold the answer back longer than this.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How often a group is looked at whose leader has ended.
-const GROUP_CHECK: Duration = Duration::from_millis(500);
-/// How long a killed group is waited for, and how often it is looked at.
-const GONE: Duration = Duration::from_millis(500);
-const GONE_CHECK: Duration = Duration::from_millis(2);
+/// How often a tree is looked at whose command has ended.
+const TREE_CHECK: Duration = Duration::from_millis(500);
 
 /// Why a command that was started has no result.
 #[derive(Debug)]
@@ -40,8 +38,9 @@ pub(crate) enum Lost {
 /// A started command, with all that watches over it.
 #[derive(Debug)]
 pub(crate) struct Running {
+    // Before the child: what is dropped first is killed first.
+    tree: Tree,
     child: Child,
-    group: Group,
     stdin: Option<(ChildStdin, Bytes)>,
     stdout: Capture<ChildStdout>,
     stderr: Capture<ChildStderr>,
@@ -54,7 +53,7 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn new(
-        mut child: Child,
+        command: Started,
         stdin: Option<Bytes>,
         run_for: Duration,
         limits: &Limits,
@@ -63,11 +62,11 @@ impl Running {
     ) -> Self {
         let started = Instant::now();
         Self {
-            group: Group::led_by(child.id()),
-            stdin: child.stdin.take().zip(stdin),
-            stdout: Capture::new(child.stdout.take(), limits.exec_output),
-            stderr: Capture::new(child.stderr.take(), limits.exec_output),
-            child,
+            tree: command.tree,
+            child: command.child,
+            stdin: command.stdin.zip(stdin),
+            stdout: Capture::new(command.stdout, limits.exec_output),
+            stderr: Capture::new(command.stderr, limits.exec_output),
             started,
             deadline: started + run_for,
             kill_grace: limits.kill_grace,
@@ -76,12 +75,17 @@ impl Running {
         }
     }
 
-    /// Watches over the command until its group is empty, and answers when its first process ends.
-    /// A caller that goes away ends it: SIGTERM, then SIGKILL to the whole group. Processes that
-    /// an ended command left behind live on, with open pipes, until the sandbox is stopped.
+    /// Watches over the command until nothing of its tree is left, and answers when its first
+    /// process ends. A timeout kills the whole tree before the answer. A caller that goes away ends
+    /// it: SIGTERM to the group, then SIGKILL to the whole tree. Processes that an ended command
+    /// left behind live on, with open pipes, until the sandbox is stopped.
     pub(crate) async fn drive(mut self, mut reply: oneshot::Sender<Result<ExecAnswer, Lost>>) {
         let end = self.until_exit(&mut reply).await;
         let duration = self.started.elapsed();
+        self.tree.leader_ended();
+        if !matches!(end, End::Exited(_)) && !self.tree.end().await {
+            tracing::warn!("a killed command is not gone");
+        }
         if matches!(end, End::Exited(_) | End::TimedOut) && !reply.is_closed() {
             self.drain().await;
         }
@@ -95,7 +99,7 @@ impl Running {
         let Self {
             stdout,
             stderr,
-            group,
+            tree,
             closing,
             permit,
             kill_grace,
@@ -107,7 +111,7 @@ impl Running {
         let left = Left {
             stdout,
             stderr,
-            group,
+            tree,
             closing,
         };
         left.watch(abandoned.then_some(kill_grace)).await;
@@ -131,20 +135,20 @@ impl Running {
                 () = feed(&mut self.stdin) => {}
                 () = sleep_until(self.deadline), if !timed_out => {
                     timed_out = true;
-                    self.group.kill();
+                    self.tree.signal(Signal::KILL);
                 }
                 () = reply.closed(), if !abandoned => {
                     abandoned = true;
                     kill_at = Some(Instant::now() + self.kill_grace);
-                    self.group.signal(Signal::TERM);
+                    self.tree.signal(Signal::TERM);
                 }
                 () = sleep_until(kill_at.unwrap_or(self.deadline)), if kill_at.is_some() => {
                     kill_at = None;
-                    self.group.kill();
+                    self.tree.signal(Signal::KILL);
                 }
                 () = self.closing.heard(), if !closing => {
                     closing = true;
-                    self.group.kill();
+                    self.tree.signal(Signal::KILL);
                 }
             }
         }
@@ -194,36 +198,29 @@ enum End {
 struct Left {
     stdout: Capture<ChildStdout>,
     stderr: Capture<ChildStderr>,
-    group: Group,
+    tree: Tree,
     closing: Closing,
 }
 
 impl Left {
-    /// Keeps the pipes read, so that a background service gets no SIGPIPE, until the group is
-    /// empty. Kills the group after `grace`, where there is one, or when the sandbox is stopped.
+    /// Keeps the pipes read, so that a background service gets no SIGPIPE, until the tree is
+    /// empty. Kills the tree after `grace`, where there is one, or when the sandbox is stopped.
     async fn watch(mut self, grace: Option<Duration>) {
-        if self.until_told(grace).await {
-            self.group.kill();
-            let gone = async {
-                while self.group.is_alive() {
-                    sleep(GONE_CHECK).await;
-                }
-            };
-            // A killed process is gone in a moment, but where nobody reaps orphans it stays listed.
-            let _in_time = timeout(GONE, gone).await;
+        if self.until_told(grace).await && !self.tree.end().await {
+            tracing::warn!("a process that a command left behind is not gone");
         }
     }
 
-    /// Whether the group has to be killed: false once it is empty.
+    /// Whether the tree has to be killed: false once it is empty.
     async fn until_told(&mut self, grace: Option<Duration>) -> bool {
         let kill_at = grace.map(|grace| Instant::now() + grace);
         let mut check = Instant::now();
         loop {
             if check <= Instant::now() {
-                if !self.group.is_alive() {
+                if !self.tree.is_alive().await {
                     return false;
                 }
-                check = Instant::now() + GROUP_CHECK.min(grace.unwrap_or(GROUP_CHECK));
+                check = Instant::now() + TREE_CHECK.min(grace.unwrap_or(TREE_CHECK));
             }
             tokio::select! {
                 () = self.stdout.read() => {}

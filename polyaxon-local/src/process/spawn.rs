@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use serde_json::json;
-use tokio::process::Child;
 
+use super::child::{self, How, Started};
 use super::request::Command;
 use crate::daemon::Refusal;
+use crate::pod::Ground;
+use crate::sys;
 
 /// Where programs are looked for when the environment of the service does not say.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -68,18 +70,19 @@ impl BaseEnv {
 
     /// The file of `program`: a name without a slash is looked up in the `PATH` of the service,
     /// whatever the caller's edits say.
-    fn find(&self, program: &str) -> Result<PathBuf, NotStarted> {
+    fn find(&self, program: &str, ground: &Ground) -> Result<PathBuf, NotStarted> {
         if program.contains('/') {
             return Ok(program.into());
         }
         let mut refused = NotStarted::NotFound;
         for folder in std::env::split_paths(&self.search).filter(|dir| dir.is_absolute()) {
             let file = folder.join(program);
-            match file.metadata() {
-                Ok(meta) if meta.is_file() && meta.permissions().mode() & 0o111 != 0 => {
-                    return Ok(file);
-                }
-                Ok(meta) if meta.is_file() => refused = NotStarted::NotExecutable,
+            let Ok(mode) = ground.mode_of(&file) else {
+                continue;
+            };
+            match (FileType::from_raw_mode(mode), mode & 0o111) {
+                (FileType::RegularFile, 1..) => return Ok(file),
+                (FileType::RegularFile, 0) => refused = NotStarted::NotExecutable,
                 _ => {}
             }
         }
@@ -133,40 +136,36 @@ pub(crate) fn workdir_not_found(path: &str) -> Refusal {
         .details(json!({"kind": "workdir_not_found", "started": false}))
 }
 
-/// Starts `command` in the folder `workdir` of this machine.
+/// Starts `command` in `workdir`.
 pub(crate) async fn spawn(
     command: &Command,
     base: &BaseEnv,
-    workdir: &Path,
-) -> Result<Child, Refusal> {
+    ground: &Ground,
+    workdir: OwnedFd,
+    limits: sys::Limits,
+) -> Result<Started, Refusal> {
     let program = command.program.as_str();
-    let file = base.find(program).map_err(|why| why.refuse(program))?;
+    let file = base
+        .find(program, ground)
+        .map_err(|why| why.refuse(program))?;
     let mut prepared = tokio::process::Command::new(file);
     prepared
         .arg0(program)
         .args(&command.arguments)
         .env_clear()
         .envs(base.edited(&command.env))
-        .current_dir(workdir)
         .stdin(match command.stdin {
             Some(_) => Stdio::piped(),
             None => Stdio::null(),
         })
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
-    let mut tries = 0;
-    loop {
-        match prepared.spawn() {
-            Ok(child) => return Ok(child),
-            // Another child between its fork and its exec still holds a file open that was just
-            // written. It lets go in a moment.
-            Err(error) if tries < 20 && Errno::from_io_error(&error) == Some(Errno::TXTBSY) => {
-                tries += 1;
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            Err(error) => return Err(NotStarted::from_io(error).refuse(program)),
-        }
-    }
+        .stderr(Stdio::piped());
+    let how = How {
+        workdir,
+        terminal: false,
+        limits,
+    };
+    child::start(prepared, ground, how)
+        .await
+        .map_err(|error| NotStarted::from_io(error).refuse(program))
 }
