@@ -4,7 +4,8 @@ pub(crate) mod body;
 mod query;
 mod refusal;
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,15 +24,19 @@ use uuid::Uuid;
 pub(crate) use self::query::{CleanPath, Query};
 pub(crate) use self::refusal::Refusal;
 use crate::auth::{self, Access, Secret};
+use crate::blocking::blocking;
 use crate::fs::{self, Files};
 use crate::limits::Limits;
+use crate::pod::{Ground, Pod};
 use crate::process::{self, BaseEnv};
 
 /// One sandbox: its files, its commands, and who may ask for them.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
-    pub(crate) files: Files,
+    /// First, so that commands are gone before their pod.
     pub(crate) processes: process::Table,
+    pub(crate) ground: Ground,
+    pub(crate) files: Files,
     pub(crate) base_env: BaseEnv,
     pub(crate) limits: Limits,
     token: Secret,
@@ -40,41 +45,57 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    /// A sandbox whose root folder is `root`, with the folders that every sandbox has.
-    pub(crate) async fn open(root: &Path, token: Secret, limits: Limits) -> std::io::Result<Self> {
+    /// A sandbox whose root folder is `root`, with the folders that every sandbox has. With
+    /// `shown` it lives in a pod, which shows these folders of the machine beside the system's.
+    pub(crate) async fn open(
+        root: &Path,
+        token: Secret,
+        limits: Limits,
+        shown: Option<Arc<[PathBuf]>>,
+    ) -> io::Result<Self> {
         let files = Files::open(root).await?;
-        Ok(Self {
-            base_env: BaseEnv::new(&root.join(fs::HOME), &root.join(fs::TMP)),
-            files,
-            processes: process::Table::new(limits.execs_running),
-            limits,
-            token,
-            started: Instant::now(),
-            last_activity: Mutex::new(Timestamp::now()),
-        })
+        let Some(shown) = shown else {
+            let env = BaseEnv::new(&root.join(fs::HOME), &root.join(fs::TMP));
+            return Ok(Self::on(Ground::Machine, files, env, token, limits));
+        };
+        let root = root.to_owned();
+        let pod = blocking(move || {
+            Pod::start(&root, &shown).map_err(|why| io::Error::other(why.to_string()))
+        });
+        let pod = Arc::new(pod.await?);
+        let [home, tmp] = [fs::HOME, fs::TMP].map(|name| Path::new("/").join(name));
+        let (files, env) = (Files::inside(Arc::clone(&pod)), BaseEnv::new(&home, &tmp));
+        Ok(Self::on(Ground::Pod(pod), files, env, token, limits))
     }
 
     /// The sandbox that is all of the file system and the environment that the service runs in.
     /// Commands start in `workdir`.
-    pub(crate) async fn here(
-        workdir: &Path,
-        token: Secret,
-        limits: Limits,
-    ) -> std::io::Result<Self> {
-        Ok(Self {
-            base_env: BaseEnv::inherited(),
-            files: Files::everything(workdir),
+    pub(crate) fn here(workdir: &Path, token: Secret, limits: Limits) -> Self {
+        let files = Files::everything(workdir);
+        Self::on(Ground::Machine, files, BaseEnv::inherited(), token, limits)
+    }
+
+    fn on(ground: Ground, files: Files, base_env: BaseEnv, token: Secret, limits: Limits) -> Self {
+        Self {
+            ground,
+            files,
             processes: process::Table::new(limits.execs_running),
+            base_env,
             limits,
             token,
             started: Instant::now(),
             last_activity: Mutex::new(Timestamp::now()),
-        })
+        }
     }
 
     /// Ends everything that runs, within `limit`.
     pub(crate) async fn close(&self, limit: Duration) {
-        self.processes.close(limit).await;
+        let pod = async {
+            if let Some(pod) = self.ground.pod() {
+                pod.close(limit).await;
+            }
+        };
+        tokio::join!(self.processes.close(limit), pod);
     }
 
     fn touch(&self) {
@@ -180,7 +201,7 @@ mod tests {
         let one = async || {
             let folder = tempfile::tempdir().unwrap();
             let token = derive_sandbox_token(&key, polyaxon_client::RunUuid::random());
-            let sandbox = Sandbox::open(folder.path(), token.clone(), Limits::default()).await;
+            let sandbox = Sandbox::open(folder.path(), token.clone(), Limits::default(), None).await;
             (folder, token, router(Arc::new(sandbox.unwrap())))
         };
         [one().await, one().await]

@@ -26,10 +26,14 @@
 //!
 //! It is a double of a cluster sandbox, **not a boundary against hostile code**: no image is
 //! pulled, commands are programs of this machine and run as the user of the server.
-//! [`LocalServer::report`] says, layer by layer, what protects and what does not. The file API is
-//! confined to the folder of its sandbox; commands are not. A command sees the files of its
-//! sandbox by relative paths from its `workdir`, whatever absolute path the file API calls them
-//! by.
+//! [`LocalServer::report`] says, layer by layer, what protects and what does not.
+//!
+//! Where the machine allows it (Linux with user namespaces), each sandbox lives in a *pod*: its
+//! own `/tmp`, `/workspace`, `/home` and processes, the system's folders and what programs in
+//! `PATH` need read-only, nothing else of the machine. Commands and the file API see the same
+//! files by the same paths. Elsewhere paths of the file API are mapped below the folder of the
+//! sandbox; a command then sees its files by relative paths from its `workdir`, and the rest of
+//! the machine as the server does. [`Isolation`] says which is wanted.
 //!
 //! # What it serves
 //!
@@ -48,7 +52,7 @@
 //! |---|---|---|
 //! | `cli` | yes | the `polyaxon-local` program; a library needs none of it |
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg(unix)]
 
 mod auth;
@@ -61,14 +65,18 @@ mod faults;
 mod folder;
 mod fs;
 mod gateway;
+mod isolation;
 mod limits;
+mod pod;
 mod process;
 mod report;
 mod routes;
 mod server;
+mod sys;
 
 pub use error::Error;
 pub use faults::{Fault, FaultRule, Faults};
+pub use isolation::{Isolation, IsolationLevel};
 pub use limits::Limits;
 pub use report::{Layer, LayerState, Report};
 pub use server::{LocalDaemon, LocalDaemonBuilder, LocalServer, LocalServerBuilder};

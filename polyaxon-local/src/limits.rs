@@ -67,6 +67,12 @@ pub struct Limits {
     /// From the SIGTERM to the SIGKILL of a command whose caller has gone. Default
     /// [`KILL_GRACE`](Self::KILL_GRACE).
     pub kill_grace: Duration,
+    /// Files that one process of a command can hold open, lowered to what the server may. Default
+    /// [`OPEN_FILES`](Self::OPEN_FILES).
+    pub open_files: u64,
+    /// Bytes that a file written by a command can have; the process gets SIGXFSZ. Default: as many
+    /// as the server may write.
+    pub file_bytes: Option<u64>,
 }
 
 // Each value stands in the table of limits (section 10) of the description of the wire, but for
@@ -110,6 +116,16 @@ impl Limits {
     pub const LS_ENTRIES_MAX: usize = 10_000;
     /// 5 s, from the description of `exec` (section 6.2).
     pub const KILL_GRACE: Duration = Duration::from_secs(5);
+    /// 65 536. Ours: the description has none.
+    pub const OPEN_FILES: u64 = 1 << 16;
+
+    /// What is set for every process of a command.
+    pub(crate) fn of_processes(&self) -> crate::sys::Limits {
+        crate::sys::Limits {
+            files: self.open_files,
+            file_bytes: self.file_bytes,
+        }
+    }
 }
 
 impl Default for Limits {
@@ -134,6 +150,8 @@ impl Default for Limits {
             ls_entries: Self::LS_ENTRIES,
             ls_entries_max: Self::LS_ENTRIES_MAX,
             kill_grace: Self::KILL_GRACE,
+            open_files: Self::OPEN_FILES,
+            file_bytes: None,
         }
     }
 }

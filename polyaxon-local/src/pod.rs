@@ -82,6 +82,11 @@ impl Pod {
     /// of `/proc` that are more than their text lead nowhere.
     pub(crate) fn open(&self, path: &Path, flags: OFlags, mode: Mode) -> std::io::Result<OwnedFd> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        // A mode where nothing can be made is refused.
+        let mode = match flags.contains(OFlags::CREATE) {
+            true => mode,
+            false => Mode::empty(),
+        };
         loop {
             match openat2(&self.root, path, flags | OFlags::CLOEXEC, mode, resolve) {
                 // Something was renamed meanwhile, so the kernel cannot be sure.

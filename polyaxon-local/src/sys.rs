@@ -13,10 +13,12 @@ mod pod;
 mod start;
 
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::process::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 pub(crate) use self::pod::{Failure, Init, Plan, Step, start as start_pod};
 pub(crate) use self::start::{Entry, Limits, Report, Setup, prepare};
@@ -26,7 +28,7 @@ pub(crate) use self::start::{Entry, Limits, Report, Setup, prepare};
 /// # Safety
 /// The child may only call what is safe in a signal handler, and must end by [`exit_now`] or by
 /// executing a program.
-unsafe fn fork(flags: libc::c_int, exit_signal: libc::c_int) -> io::Result<Option<Pid>> {
+unsafe fn fork(flags: libc::c_int, exit_signal: libc::c_int) -> Result<Option<Pid>, Errno> {
     // SAFETY: the struct is plain numbers, for which zero means "not used".
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
     arguments.flags = u64::from(flags.cast_unsigned());
@@ -43,7 +45,7 @@ unsafe fn fork(flags: libc::c_int, exit_signal: libc::c_int) -> io::Result<Optio
     match result {
         0 => Ok(None),
         id if id > 0 => Ok(i32::try_from(id).ok().and_then(Pid::from_raw)),
-        _ => Err(io::Error::last_os_error()),
+        _ => Err(last()),
     }
 }
 
@@ -124,6 +126,17 @@ fn tell(to: BorrowedFd<'_>, what: u64, number: u64) {
 fn hide() {
     let hidden = rustix::process::DumpableBehavior::NotDumpable;
     let _always_known = rustix::process::set_dumpable_behavior(hidden);
+}
+
+/// Watches a descriptor that can be waited for, as a handle of a process can.
+///
+/// # Errors
+/// What the system said, or that there is no runtime.
+pub(crate) fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the descriptor is owned by what is returned, which gives it out by reference only, so
+    // that it stays open and the same for as long as it is registered.
+    let watched = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
+    Ok(watched?)
 }
 
 fn last() -> Errno {

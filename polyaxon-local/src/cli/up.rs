@@ -4,9 +4,9 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use polyaxon_client::ProjectRef;
-use polyaxon_local::LocalServer;
+use polyaxon_local::{Isolation, IsolationLevel, LocalServer};
 use serde_json::{Value, json};
 
 use super::{
@@ -35,11 +35,29 @@ pub(super) struct Up {
     /// few others, which the ready line names.
     #[arg(long = "project", value_name = "OWNER/NAME", value_parser = project)]
     projects: Vec<ProjectRef>,
+    /// How far commands are kept away from the rest of this machine.
+    #[arg(long, value_enum, default_value_t = Wanted::Auto)]
+    isolation: Wanted,
+    /// A folder that sandboxes see by the same path, read-only; can be repeated. The system's
+    /// folders and those that programs in PATH need are seen anyway.
+    #[arg(long, value_name = "DIR")]
+    show: Vec<PathBuf>,
     #[command(flatten)]
     faults: FaultsFile,
     /// How log lines look on standard error. `RUST_LOG` says which there are.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
+}
+
+/// What is done about isolation.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Wanted {
+    /// A pod for each sandbox where this machine allows it.
+    Auto,
+    /// A pod for each sandbox, or no start.
+    Pod,
+    /// No pods: commands see this machine.
+    None,
 }
 
 // By hand, since the token must not be printed.
@@ -62,6 +80,11 @@ impl Up {
         let mut ends = Ends::listen()?;
         let mut builder = LocalServer::builder()
             .listen(self.listen)
+            .isolation(match self.isolation {
+                Wanted::Auto => Isolation::Auto,
+                Wanted::Pod => Isolation::Require(IsolationLevel::Pod),
+                Wanted::None => Isolation::None,
+            })
             .faults(self.faults.read()?);
         if let Some(root) = self.root {
             builder = builder.root(root);
@@ -69,6 +92,9 @@ impl Up {
         let generated = self.token.is_none();
         if let Some(token) = self.token {
             builder = builder.token(token);
+        }
+        for folder in self.show {
+            builder = builder.show(folder);
         }
         for project in self.projects {
             builder = builder.project(project);

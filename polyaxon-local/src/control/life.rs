@@ -70,6 +70,8 @@ pub(crate) struct Pods {
     pub(crate) folder: PathBuf,
     pub(crate) signing_key: Secret,
     pub(crate) limits: Limits,
+    /// The folders that a pod shows beside the system's. `None`: there are no pods.
+    pub(crate) shown: Option<Arc<[PathBuf]>>,
     pub(crate) faults: Faults,
 }
 
@@ -109,7 +111,7 @@ impl Pods {
         let sandbox = match self.open(&run, folder.clone()).await {
             Ok(sandbox) => Arc::new(sandbox),
             Err(error) => {
-                let why = format!("The folder of the sandbox cannot be made: {error}.");
+                let why = format!("The sandbox cannot be made: {error}.");
                 run.record().enter(RunStatus::Failed, REASON, Some(why));
                 return;
             }
@@ -148,6 +150,6 @@ impl Pods {
     async fn open(&self, run: &Run, folder: PathBuf) -> std::io::Result<Sandbox> {
         folder::create(folder.clone()).await?;
         let token = self.sandbox_token(run.uuid);
-        Sandbox::open(&folder, token, self.limits.clone()).await
+        Sandbox::open(&folder, token, self.limits.clone(), self.shown.clone()).await
     }
 }

@@ -3,14 +3,18 @@
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt as _};
+use cap_std::fs::{Dir, Metadata};
 use polyaxon_sandbox::FileMode;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use super::inside::Inside;
 use super::place::Place;
+use crate::pod::Pod;
 
 /// The home of a sandbox, below its root.
 pub(crate) const HOME: &str = "home";
@@ -28,8 +32,8 @@ pub(crate) struct Page {
 
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// Where commands start that name no directory.
-    root: PathBuf,
+    /// Where commands start that name no directory: relative to the place.
+    start: PathBuf,
     place: Place,
 }
 
@@ -43,21 +47,25 @@ impl Tree {
             chmod(&place.open_any(folder)?, mode)?;
         }
         Ok(Self {
-            root: root.to_owned(),
+            start: ".".into(),
             place,
         })
+    }
+
+    /// What is inside a pod; commands start in its root.
+    pub(crate) fn inside(pod: Arc<Pod>) -> Self {
+        Self {
+            start: "".into(),
+            place: Place::Inside(Inside::new(pod)),
+        }
     }
 
     /// All files that the service itself sees, by the same paths; commands start in `workdir`.
     pub(crate) fn everything(workdir: &Path) -> Self {
         Self {
-            root: workdir.to_owned(),
+            start: workdir.to_owned(),
             place: Place::Everything,
         }
-    }
-
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
     }
 
     /// The directory at `path`.
@@ -75,15 +83,15 @@ impl Tree {
         self.place.read_link(Path::new(path))
     }
 
-    /// The directory at `path` as a path of this machine, links resolved, for a child to start in.
-    pub(crate) fn host_dir(&self, path: &str) -> io::Result<PathBuf> {
-        self.place.host_dir(&self.root, Path::new(path))
+    /// The directory at `path`, or where commands start, for a child to start in.
+    pub(crate) fn start_dir(&self, path: Option<&str>) -> io::Result<OwnedFd> {
+        self.place.start_dir(path.map_or(&self.start, Path::new))
     }
 
     /// Reads up to `length` bytes from `offset`. The end is where reading ends, not where the
     /// size says: files of `/proc` have size 0 and content.
     pub(crate) fn read(&self, path: &str, offset: u64, length: usize) -> io::Result<Page> {
-        let file = self.regular(path, OpenOptions::new().read(true))?;
+        let file = self.regular(path, OFlags::RDONLY)?;
         let size = file.metadata()?.len();
         let hint = usize::try_from(size.saturating_sub(offset)).unwrap_or(length);
         let mut bytes = vec![0; length.min(hint.max(4096))];
@@ -108,11 +116,11 @@ impl Tree {
         create: bool,
         append: bool,
     ) -> io::Result<bool> {
-        let mut options = OpenOptions::new();
-        options.write(true).append(append);
-        let (mut file, created) = match self.regular(path, &options) {
+        let mut flags = OFlags::WRONLY;
+        flags.set(OFlags::APPEND, append);
+        let (mut file, created) = match self.regular(path, flags) {
             Err(error) if error.kind() == ErrorKind::NotFound && create => {
-                self.create(path, &options)?
+                self.create(path, flags)?
             }
             opened => (opened?, false),
         };
@@ -127,13 +135,12 @@ impl Tree {
 
     /// Makes the file that was not there a moment ago. It can be there now, or a link can stand at
     /// its place that leads to nothing: then the file is made where the link points.
-    fn create(&self, path: &str, options: &OpenOptions) -> io::Result<(File, bool)> {
-        let mut options = options.clone();
-        options.mode(0o600);
-        match self.regular(path, options.clone().create_new(true)) {
+    fn create(&self, path: &str, flags: OFlags) -> io::Result<(File, bool)> {
+        let flags = flags | OFlags::CREATE;
+        match self.regular(path, flags | OFlags::EXCL) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let link = self.metadata(path)?.is_symlink();
-                Ok((self.regular(path, options.create(true))?, link))
+                Ok((self.regular(path, flags)?, link))
             }
             made => Ok((made?, true)),
         }
@@ -141,11 +148,9 @@ impl Tree {
 
     /// Opens a regular file without ever waiting: a FIFO would block for its other end, and an
     /// open device can have effects of its own.
-    fn regular(&self, path: &str, options: &OpenOptions) -> io::Result<File> {
-        let never_wait = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
-        let mut options = options.clone();
-        options.custom_flags(never_wait.cast_signed());
-        let file = self.place.open(Path::new(path), &options)?;
+    fn regular(&self, path: &str, flags: OFlags) -> io::Result<File> {
+        let never_wait = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = self.place.open(Path::new(path), flags | never_wait)?;
         let kind = file.metadata()?.file_type();
         if kind.is_file() {
             Ok(file)
@@ -232,7 +237,7 @@ mod tests {
     /// A tree over a folder that is there already.
     fn over(root: &str) -> Tree {
         Tree {
-            root: root.into(),
+            start: ".".into(),
             place: Place::beneath(Path::new(root)).unwrap(),
         }
     }

@@ -131,7 +131,7 @@ pub(crate) async fn start(
 }
 
 fn in_pod(pod: &Arc<Pod>, host: Pid, mark: u64) -> io::Result<(Watch, Tree)> {
-    let handle = AsyncFd::new(pidfd_open(host, PidfdFlags::NONBLOCK)?)?;
+    let handle = sys::watch(pidfd_open(host, PidfdFlags::NONBLOCK)?)?;
     Ok((Watch::Own(handle), Tree::marked(host, Arc::clone(pod), mark)))
 }
 

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use uuid::Uuid;
 
 use super::capture::Capture;

@@ -14,6 +14,7 @@ use crate::auth::Secret;
 use crate::control::{Control, Pods};
 use crate::error::Error;
 use crate::faults::{FaultRule, Faults};
+use crate::isolation::{Confinement, Isolation};
 use crate::limits::Limits;
 use crate::report::Report;
 
@@ -53,6 +54,8 @@ pub struct LocalServerBuilder {
     projects: Vec<ProjectRef>,
     limits: Limits,
     faults: Faults,
+    isolation: Isolation,
+    shown: Vec<PathBuf>,
 }
 
 impl LocalServerBuilder {
@@ -64,6 +67,8 @@ impl LocalServerBuilder {
             projects: Vec::new(),
             limits: Limits::default(),
             faults: Faults::new(),
+            isolation: Isolation::default(),
+            shown: Vec::new(),
         }
     }
 
@@ -109,12 +114,26 @@ impl LocalServerBuilder {
         self
     }
 
+    /// How far commands are kept away from the rest of the machine. Default: [`Isolation::Auto`].
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// A folder of this machine that pods show by the same path, read-only. The system's folders
+    /// and what programs in `PATH` need are shown anyway. Without pods commands see all folders.
+    pub fn show(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.shown.push(folder.into());
+        self
+    }
+
     /// Starts the server. When this returns it answers.
     ///
     /// # Errors
     /// [`Error::Config`] for a token that no header can carry, [`Error::Listen`] for an address
     /// that is taken or not ours, [`Error::Root`] for a folder that cannot be made or written,
-    /// [`Error::Runtime`] where the system has no thread left.
+    /// [`Error::Runtime`] where the system has no thread left, [`Error::Isolation`] where less
+    /// isolation is there than [`Isolation::Require`] wants.
     ///
     /// # Cancel safety
     /// A server that was started when the future is dropped is stopped.
@@ -134,7 +153,9 @@ impl LocalServerBuilder {
         let folder = own_folder(self.root)?;
 
         let path = folder.path().to_owned();
+        let confinement = Confinement::find(self.isolation, &path, &self.shown)?;
         let pods = Pods {
+            shown: confinement.shown(),
             folder: path.clone(),
             signing_key: Secret::random(),
             limits: self.limits,
@@ -145,7 +166,7 @@ impl LocalServerBuilder {
         let thread = Thread::start(listener, service, self.faults.clone()).await?;
         Ok(LocalServer {
             url: format!("http://{address}"),
-            report: Report::new(Some(address)),
+            report: Report::new(Some(address), &confinement),
             address,
             token,
             project,

@@ -164,11 +164,7 @@ fn run(
                 limits,
                 grace,
             } = *daemon;
-            let opened = Sandbox::here(&workdir, token, limits);
-            let sandbox = Arc::new(runtime.block_on(opened).map_err(|source| Error::Root {
-                root: workdir,
-                source,
-            })?);
+            let sandbox = Arc::new(Sandbox::here(&workdir, token, limits));
             let router = daemon::router(Arc::clone(&sandbox));
             let close = async { sandbox.close(grace).await };
             let _starter_waits = ready.send(());

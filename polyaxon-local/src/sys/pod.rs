@@ -180,7 +180,6 @@ impl Failure {
 /// pipe closes that it waits at.
 #[derive(Debug)]
 pub(crate) struct Init {
-    pid: Pid,
     /// `None` once it was waited for.
     handle: Option<OwnedFd>,
     lifeline: Option<OwnedFd>,
@@ -215,11 +214,6 @@ impl Init {
                 Err(error.into())
             }
         }
-    }
-
-    /// The id of the process on this machine.
-    pub(crate) fn pid(&self) -> Pid {
-        self.pid
     }
 }
 
@@ -261,7 +255,6 @@ pub(crate) fn start(plan: &Plan) -> Result<(Init, Entry, OwnedFd), Failure> {
     drop((life_end, report_end));
     let handle = pidfd_open(pid, PidfdFlags::empty());
     let mut init = Init {
-        pid,
         handle: Some(handle.map_err(|error| Failure::new("a handle of the pod", error))?),
         lifeline: None,
     };
@@ -328,6 +321,8 @@ fn first_process(plan: &Plan, life_end: i32, report_end: i32) -> ! {
         exit_now(1);
     }
     default_signals();
+    // First the ids are mapped, then the namespaces are opened.
+    wait_for_a_word();
     if let Err((place, error)) = build(plan) {
         tell(kept(1), place, u64::from(error.raw_os_error().cast_unsigned()));
         exit_now(1);

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, RawDir};
@@ -45,7 +45,7 @@ impl Entry {
             (&self.processes, Kind::ProcessID),
         ];
         way.into_iter()
-            .try_for_each(|(fd, kind)| move_into_link_name_space(fd.into(), Some(kind)))?;
+            .try_for_each(|(fd, kind)| move_into_link_name_space(fd.as_fd(), Some(kind)))?;
         // SAFETY: a name space for the host name shares nothing that memory safety hangs on.
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUTS) }
     }
@@ -151,7 +151,7 @@ fn step_in(setup: &Setup) -> Result<(), Errno> {
         Some(entry) => {
             entry.enter()?;
             // SAFETY: one side ends by `_exit`, the other goes on to execute a program.
-            match unsafe { fork(libc::CLONE_PARENT, 0) }.map_err(as_errno)? {
+            match unsafe { fork(libc::CLONE_PARENT, 0) }? {
                 Some(pid) => {
                     tell_id(setup, HOST_ID, pid);
                     exit_now(0);
@@ -159,7 +159,7 @@ fn step_in(setup: &Setup) -> Result<(), Errno> {
                 None => {
                     tell_id(setup, OWN_ID, rustix::process::getpid());
                     let mark = rustix::fs::stat(c"/proc/self/ns/uts")?;
-                    tell((&setup.report).into(), MARK, mark.st_ino);
+                    tell(setup.report.as_fd(), MARK, mark.st_ino);
                 }
             }
         }
@@ -167,13 +167,10 @@ fn step_in(setup: &Setup) -> Result<(), Errno> {
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
             // SAFETY: one side is `supervise`, which ends by `_exit`, the other goes on to execute
             // a program.
-            match unsafe { fork(0, libc::SIGCHLD) }.map_err(as_errno)? {
-                Some(pid) => {
-                    tell_id(setup, HOST_ID, pid);
-                    tell_id(setup, OWN_ID, pid);
-                    supervise(pid, raw(&setup.lifeline), raw(&setup.report));
-                }
-                None => {}
+            if let Some(pid) = unsafe { fork(0, libc::SIGCHLD) }? {
+                tell_id(setup, HOST_ID, pid);
+                tell_id(setup, OWN_ID, pid);
+                supervise(pid, raw(&setup.lifeline), raw(&setup.report));
             }
         }
     }
@@ -199,7 +196,7 @@ fn step_in(setup: &Setup) -> Result<(), Errno> {
 
 fn tell_id(setup: &Setup, what: u64, pid: Pid) {
     let id = u64::from(pid.as_raw_nonzero().get().cast_unsigned());
-    tell((&setup.report).into(), what, id);
+    tell(setup.report.as_fd(), what, id);
 }
 
 /// What a container has by default, without what would let a command change the mounts of its pod,
@@ -353,10 +350,6 @@ fn number(digits: &[u8]) -> Option<i32> {
     })
 }
 
-fn as_errno(error: io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::INVAL)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -406,7 +399,7 @@ mod tests {
             (ENDED, 9, Some(Report::Ended(9))),
             (99, 9, None),
         ] {
-            tell((&write).into(), what, number);
+            tell(write.as_fd(), what, number);
             let mut bytes = [0; Report::SIZE];
             rustix::io::read(&read, &mut bytes).unwrap();
             assert_eq!(Report::read(&bytes), want);
