@@ -4,6 +4,7 @@ usage: sandbox_client.py URL OWNER PROJECT FOLDER
 
 The token is read from the environment variable CLIENT_TOKEN. FOLDER is for files. Prints a line of JSON for each check:
 {"check": "...", "ok": true, "detail": ""}. The exit status is 0 when all were made, whatever came out.
+Ends when its stdin is closed.
 """
 
 import hashlib
@@ -22,6 +23,8 @@ from polyaxon._schemas.client import ClientConfig  # noqa: E402
 from polyaxon.client import PolyaxonClient, RunClient, SandboxClient  # noqa: E402
 from polyaxon.exceptions import ApiException, PolyaxonClientException  # noqa: E402
 from polyaxon.schemas import V1ExecRequest  # noqa: E402
+
+import parent  # noqa: E402
 
 CHECKS = []
 MIB = 1 << 20
@@ -535,6 +538,7 @@ def a_stopped_run_is_over(s):
 
 
 def main():
+    parent.end_with_parent()
     sandbox = Sandbox(*sys.argv[1:5])
     for function in CHECKS:
         detail = ""

@@ -7,15 +7,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// How long a server has to come up, and to end.
 const START_LIMIT: Duration = Duration::from_secs(90);
 const END_LIMIT: Duration = Duration::from_secs(15);
 
-/// A program beside the tests. A drop asks it to end, by its process id, and waits for that; should the
-/// tests be killed, a script of `tests/real` ends because its stdin is closed.
+/// A script of `tests/real`. It ends when its stdin is closed: by a drop, which waits for that, or by
+/// the end of the tests, whatever that was.
 pub(crate) struct Program {
     child: Child,
     /// What it prints; closed when it has ended.
@@ -23,7 +22,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts a program without waiting for anything.
+    /// Starts it without waiting for anything.
     pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
@@ -58,8 +57,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The child has not been waited for, so its id is its own.
-        let _asked = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        drop(self.child.stdin.take());
         loop {
             match self.lines.recv_timeout(END_LIMIT) {
                 Ok(_) => {}

@@ -1,7 +1,6 @@
 //! The Python client against our local server: what its users do has to work as they know it.
 
 use std::fs::{self, File};
-use std::process::Command;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -58,8 +57,9 @@ fn all_that_the_python_client_does_works_with_the_local_server() {
     for folder in [&root, &files, &home] {
         fs::create_dir(folder).unwrap();
     }
-    let mut local = Command::new(provided::get("REAL_LOCAL"));
+    let mut local = script("REAL_POLYAXON_PYTHON", "with_parent.py");
     local
+        .arg(provided::get("REAL_LOCAL"))
         .args([
             "up",
             "--listen",
