@@ -32,7 +32,7 @@ pub mod workspace;
 
 pub use acceptance::{Acceptance, CheckPlan, Evidence, Level, Stage, UnittestAcceptance, Verdict};
 pub use action::Action;
-pub use attempt::{Attempt, Task};
+pub use attempt::{Attempt, StopAtEnd, Task};
 pub use budget::{Budget, CostLimit, Micros, OnUnknown};
 pub use clock::{Clock, SystemClock};
 pub use digest::{Digest, InvalidDigest, TreeHash};

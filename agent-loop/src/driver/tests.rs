@@ -367,17 +367,38 @@ async fn a_cancelled_attempt_ends_with_its_evidence() {
 
 #[tokio::test]
 async fn a_workspace_is_only_stopped_where_that_was_asked_for() {
-    let outcome = attempt(script(), &pretending()).drive().await.unwrap();
-    assert_eq!(outcome.stop, StopState::NotRequested);
-    let outcome = attempt(script(), &pretending())
-        .stop_at_end(true)
-        .drive()
-        .await
-        .unwrap();
-    assert_eq!(
-        (outcome.stop, outcome.end),
-        (StopState::Confirmed, End::Accepted)
-    );
+    let unfinished = || model(["{}", "{}", "{}"].map(str::to_owned));
+    let (asked, not) = (StopState::Confirmed, StopState::NotRequested);
+    let table = [
+        (StopAtEnd::Never, not.clone(), not.clone()),
+        (StopAtEnd::Accepted, asked.clone(), not),
+        (StopAtEnd::Always, asked.clone(), asked),
+    ];
+    for (stop, accepted, not_accepted) in table {
+        let attempt_with = |replies| attempt(replies, &pretending()).stop_at_end(stop).drive();
+        let outcome = attempt_with(script()).await.unwrap();
+        assert_eq!(
+            (outcome.end, outcome.stop),
+            (End::Accepted, accepted),
+            "{stop:?}"
+        );
+        let outcome = attempt_with(unfinished()).await.unwrap();
+        assert!(!outcome.is_accepted());
+        assert_eq!(outcome.stop, not_accepted, "{stop:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_files_are_kept_where_that_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = RunDir::create(folder.path()).unwrap();
+    let kept = attempt(script(), &pretending())
+        .record_in(run)
+        .keep_files(true);
+    let outcome = kept.drive().await.unwrap();
+    assert_eq!(outcome.evidence_errors, Vec::<String>::new());
+    let source = fs::read_to_string(folder.path().join("files/amounts.py")).unwrap();
+    assert_eq!(source, RIGHT);
 }
 
 /// Answers every question alike, after three seconds.
