@@ -8,5 +8,6 @@
     reason = "helpers of tests; a failure is a failed test"
 )]
 
+pub mod agent;
 pub mod contract;
 pub mod local;

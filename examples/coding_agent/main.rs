@@ -1,0 +1,228 @@
+//! A coding agent that repairs a small amount parser in a Polyaxon sandbox, and accepts a change
+//! only where exactly these bytes passed the checks.
+//!
+//!     cargo run --example coding_agent -- --local --allow-checks --out agent-output
+//!
+//! With a language model and a Polyaxon installation:
+//!
+//!     cargo run --example coding_agent -- --project OWNER/PROJECT --queue AGENT/QUEUE \
+//!         --model-url URL --model NAME --allow-checks --out agent-output
+
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for the terminal"
+)]
+
+mod flags;
+mod models;
+mod show;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agent_loop::workspace::{SandboxWorkspace, StopState};
+use agent_loop::{
+    Attempt, Budget, Model, Outcome, Paths, RunDir, StopAtEnd, Task, UnittestAcceptance,
+};
+use anyhow::{Context as _, Result};
+use clap::Parser as _;
+use examples::Place;
+use polyaxon_client::runs::Wait;
+use polyaxon_sandbox::{SandboxClient, SandboxSpec};
+use serde_json::json;
+
+use flags::Flags;
+
+const TASK: &str = "parse_amount(text) in amounts.py must return a Decimal, accept thousands \
+    separators such as \"$1,234.50\", ignore surrounding white space, and raise ValueError on \
+    invalid input.";
+const SOURCE: &str = include_str!("fixture/amounts.py");
+const TESTS: &str = include_str!("fixture/test_amounts.py");
+/// How many checks the tests are.
+const COUNT: u32 = 4;
+
+/// How long the workspace lives whatever becomes of this program.
+const LIFE_LIMIT: Duration = Duration::from_secs(1800);
+/// How long to wait for it to be ready.
+const READY_LIMIT: Duration = Duration::from_secs(600);
+/// How long to wait for the answer to a stop request.
+const STOP_LIMIT: Duration = Duration::from_secs(15);
+
+const MISUSE: u8 = 2;
+const INFRASTRUCTURE: u8 = 3;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let flags = Flags::parse();
+    if !flags.allow_checks {
+        eprintln!(
+            "no check was run: checks execute code that a model wrote, with the authority of the \
+             sandbox. Say --allow-checks to allow the supplied check command."
+        );
+        return ExitCode::from(MISUSE);
+    }
+    let prepared = models::choose(&flags).and_then(|model| {
+        let folder = RunDir::create(&flags.out)
+            .with_context(|| format!("{} cannot hold the evidence", flags.out.display()))?;
+        Ok((model, folder))
+    });
+    let ((model, about), folder) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return ExitCode::from(MISUSE);
+        }
+    };
+    println!("model: {about}");
+    match run(flags, model, folder).await {
+        Ok(outcome) => ExitCode::from(outcome.exit_code()),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(INFRASTRUCTURE)
+        }
+    }
+}
+
+async fn run(flags: Flags, model: Arc<dyn Model>, folder: RunDir) -> Result<Outcome> {
+    let project = flags.project.as_deref();
+    let place = match flags.local {
+        true => Place::local(project).await?,
+        false => Place::remote(flags.host.as_deref(), project)?,
+    };
+    if place.server.is_some() {
+        println!(
+            "sandbox service: in this process, a development double and no boundary against \
+             hostile code"
+        );
+    }
+    let result = in_workspace(flags, model, folder, &place).await;
+    let closed = place.close().await;
+    let outcome = result?;
+    closed?;
+    Ok(outcome)
+}
+
+/// Creates the workspace, and asks for its end on every way out of here.
+async fn in_workspace(
+    flags: Flags,
+    model: Arc<dyn Model>,
+    folder: RunDir,
+    place: &Place,
+) -> Result<Outcome> {
+    let created = Instant::now();
+    let spec = workspace_spec(&flags);
+    let pending = SandboxClient::create(&place.client, &place.project, &spec).await?;
+    let sandbox = pending.sandbox().clone();
+    let run = sandbox.run_uuid();
+    println!("workspace: run {run} of {}", place.project);
+    let keep = flags.keep_on_failure;
+    let evidence = folder.path().display().to_string();
+    // A task of its own: a panic in it ends here as an error, and the workspace is stopped.
+    let work = tokio::spawn(async move {
+        folder.write_workspace(&json!({
+            "sandbox_run_uuid": run,
+            "project": pending.sandbox().project().to_string(),
+            "life_limit_s": LIFE_LIMIT.as_secs(),
+            "image": flags.image,
+        }))?;
+        let wait =
+            Wait::up_to(READY_LIMIT).on_progress(|now| println!("workspace: {}", now.status));
+        let sandbox = tokio::select! {
+            ready = pending.ready(wait) => ready?,
+            () = interrupted() => anyhow::bail!("interrupted while the workspace was starting"),
+        };
+        attempt(&flags, model, folder, sandbox, created.elapsed()).await
+    });
+    let result = match work.await {
+        Ok(result) => result,
+        Err(panic) => Err(anyhow::anyhow!("the attempt ended by a panic").context(panic)),
+    };
+    let accepted = result.as_ref().is_ok_and(Outcome::is_accepted);
+    if keep && !accepted {
+        println!("workspace: run {run} is left running; it ends by itself within {LIFE_LIMIT:?}");
+    } else if result
+        .as_ref()
+        .is_ok_and(|outcome| outcome.stop == StopState::Requested)
+    {
+        println!("workspace: the stop of run {run} was requested; a request is not a confirmation");
+    } else {
+        request_stop(&sandbox).await;
+    }
+    println!("evidence: {evidence}");
+    result
+}
+
+fn workspace_spec(flags: &Flags) -> SandboxSpec {
+    let component = json!({
+        // What the workspace does not need is not there: no credentials, no artifact store.
+        "plugins": {"auth": false, "mountArtifactsStore": false},
+        "run": {"kind": "service", "container": {"image": flags.image}},
+    });
+    let mut spec = SandboxSpec::from_content(json!({"component": component}))
+        .name("amount-parser-repair")
+        .cpu(flags.cpu.as_str())
+        .memory(flags.memory.as_str())
+        .termination_timeout(LIFE_LIMIT);
+    if let Some(queue) = &flags.queue {
+        spec = spec.queue(queue);
+    }
+    spec
+}
+
+async fn attempt(
+    flags: &Flags,
+    model: Arc<dyn Model>,
+    folder: RunDir,
+    sandbox: SandboxClient,
+    provision: Duration,
+) -> Result<Outcome> {
+    let task = Task::new("amount-parser-repair", TASK)
+        .file("amounts.py", SOURCE)?
+        .file("test_amounts.py", TESTS)?;
+    let acceptance = UnittestAcceptance::new("test_amounts.py", TESTS, COUNT)?;
+    let paths = Paths::editable(["amounts.py"])?.readable(["test_amounts.py"])?;
+    let workspace = SandboxWorkspace::new(sandbox, "amount-parser-repair")?.life_limit(LIFE_LIMIT);
+    let outcome = Attempt::new(task, model, workspace, acceptance, paths)
+        .allow_checks(flags.allow_checks)
+        .budget(Budget::default().turns(flags.turns))
+        .record_in(folder)
+        .provisioned_in(provision)
+        .observer(show::Turns)
+        .cancel_on(interrupted())
+        .stop_at_end(match flags.keep_on_failure {
+            true => StopAtEnd::Accepted,
+            false => StopAtEnd::Always,
+        })
+        .keep_files(flags.keep_on_failure)
+        .drive()
+        .await?;
+    show::outcome(&outcome);
+    Ok(outcome)
+}
+
+async fn request_stop(sandbox: &SandboxClient) {
+    let run = sandbox.run_uuid();
+    match tokio::time::timeout(STOP_LIMIT, sandbox.stop()).await {
+        Ok(Ok(())) => println!(
+            "workspace: the stop of run {run} was requested; a request is not a confirmation"
+        ),
+        Ok(Err(error)) => eprintln!(
+            "workspace: the stop of run {run} could not be requested: {:#}; it ends by itself \
+             within {LIFE_LIMIT:?}",
+            anyhow::Error::from(error)
+        ),
+        Err(_) => eprintln!("workspace: no answer to the stop request for run {run}"),
+    }
+}
+
+/// Ready at the first Ctrl-C.
+async fn interrupted() {
+    match tokio::signal::ctrl_c().await {
+        Ok(()) => println!("interrupted; ending in order"),
+        // Without the signal there is nothing to wait for.
+        Err(_) => std::future::pending().await,
+    }
+}
