@@ -35,7 +35,7 @@ fn known(journal: &ReadJournal) -> Vec<Record> {
     let entries = journal.records.iter();
     entries
         .map(|entry| match entry {
-            JournalEntry::Known(record) => record.clone(),
+            JournalEntry::Known(record) => Record::clone(record),
             JournalEntry::Skipped { kind, .. } => panic!("{kind} was skipped"),
         })
         .collect()

@@ -153,7 +153,7 @@ impl Machine {
             (Doing::Read { path }, answer) => self.was_read(&path, answer),
             (Doing::Write(writing), Answer::Put) => self.was_written(&writing),
             (Doing::Write(writing), Answer::Failed(error)) => self.not_written(id, writing, error),
-            (Doing::Probe(writing), answer) => self.probed(id, writing, answer),
+            (Doing::Probe(writing), answer) => self.probed(id, writing, &answer),
             (Doing::Check(checking), Answer::Stage(run)) => self.ran(checking, run, took),
             (Doing::Check(checking), Answer::Failed(error)) => {
                 self.did_not_run(id, &checking, error, took);
@@ -259,8 +259,8 @@ impl Machine {
     }
 
     /// A write whose answer was lost: what is there says whether it was done.
-    fn probed(&mut self, id: &RequestId, writing: Writing, answer: Answer) {
-        let found = match &answer {
+    fn probed(&mut self, id: &RequestId, writing: Writing, answer: &Answer) {
+        let found = match answer {
             Answer::Got(bytes) => Some(Precondition::Is(Digest::of(bytes))),
             Answer::Failed(WorkspaceError::NotFound) => Some(Precondition::Absent),
             _ => None,

@@ -386,8 +386,10 @@ async fn tokens_and_checks_have_limits() {
     assert_eq!(outcome.end, exhausted(Limit::Tokens));
     assert_eq!(outcome.turns, 2);
 
-    let mut budget = Budget::default();
-    budget.checks = Some(1);
+    let budget = Budget {
+        checks: Some(1),
+        ..Budget::default()
+    };
     let script = model([fix(), CHECK.to_owned(), fix(), CHECK.to_owned()]);
     let (outcome, journal) = drive(attempt(script, &pretending()).budget(budget)).await;
     assert_eq!(

@@ -1,4 +1,8 @@
 //! A folder in a Polyaxon sandbox as a workspace, on the local service.
+#![expect(
+    clippy::unwrap_used,
+    reason = "the lint does not see that helpers of a test are one"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +12,7 @@ use agent_loop::outcome::AcceptanceState;
 use agent_loop::workspace::{Lookup, Precondition, SandboxWorkspace, StopState};
 use agent_loop::{
     Attempt, Digest, End, Entry, ExecSpec, File, Level, Model, Observer, Outcome, Paths, Record,
-    RelPath, RequestId, RunDir, ScriptedModel, Task, Workspace, WorkspaceError,
+    RelPath, RequestId, RunDir, ScriptedModel, StopAtEnd, Task, Workspace, WorkspaceError,
 };
 use polyaxon_client::{Client, Config, Token};
 use polyaxon_local::LocalServer;
@@ -384,7 +388,7 @@ async fn the_end_of_the_workspace_is_the_end_of_the_sandbox() {
         server: _server,
     } = place().await;
     let outcome = attempt(Arc::new(workspace), script())
-        .stop_at_end(true)
+        .stop_at_end(StopAtEnd::Always)
         .drive()
         .await
         .unwrap();
