@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use agent_loop::workspace::{SandboxWorkspace, StopState};
 use agent_loop::{
     Attempt, Budget, Model, Outcome, Paths, RunDir, StopAtEnd, Task, UnittestAcceptance,
+    Workspace as _,
 };
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
@@ -33,6 +34,7 @@ use examples::Place;
 use polyaxon_client::runs::Wait;
 use polyaxon_sandbox::{SandboxClient, SandboxSpec};
 use serde_json::json;
+use tokio::sync::watch;
 
 use flags::Flags;
 
@@ -66,7 +68,7 @@ async fn main() -> ExitCode {
     }
     let prepared = models::choose(&flags).and_then(|model| {
         let folder = RunDir::create(&flags.out)
-            .with_context(|| format!("{} cannot hold the evidence", flags.out.display()))?;
+            .with_context(|| format!("--out {} cannot hold the evidence", flags.out.display()))?;
         Ok((model, folder))
     });
     let ((model, about), folder) = match prepared {
@@ -112,6 +114,7 @@ async fn in_workspace(
     folder: RunDir,
     place: &Place,
 ) -> Result<Outcome> {
+    let interrupt = listen();
     let created = Instant::now();
     let spec = workspace_spec(&flags);
     let pending = SandboxClient::create(&place.client, &place.project, &spec).await?;
@@ -122,19 +125,29 @@ async fn in_workspace(
     let evidence = folder.path().display().to_string();
     // A task of its own: a panic in it ends here as an error, and the workspace is stopped.
     let work = tokio::spawn(async move {
+        let workspace = SandboxWorkspace::new(pending.sandbox().clone(), "amount-parser-repair")?
+            .life_limit(LIFE_LIMIT);
         folder.write_workspace(&json!({
-            "sandbox_run_uuid": run,
-            "project": pending.sandbox().project().to_string(),
-            "life_limit_s": LIFE_LIMIT.as_secs(),
-            "image": flags.image,
+            "identity": workspace.identity(),
+            "capabilities": workspace.capabilities(),
         }))?;
         let wait =
             Wait::up_to(READY_LIMIT).on_progress(|now| println!("workspace: {}", now.status));
-        let sandbox = tokio::select! {
-            ready = pending.ready(wait) => ready?,
-            () = interrupted() => anyhow::bail!("interrupted while the workspace was starting"),
-        };
-        attempt(&flags, model, folder, sandbox, created.elapsed()).await
+        tokio::select! {
+            ready = pending.ready(wait) => drop(ready?),
+            () = interrupted(interrupt.clone()) => {
+                anyhow::bail!("interrupted while the workspace was starting");
+            }
+        }
+        attempt(
+            &flags,
+            model,
+            folder,
+            workspace,
+            created.elapsed(),
+            interrupt,
+        )
+        .await
     });
     let result = match work.await {
         Ok(result) => result,
@@ -142,7 +155,10 @@ async fn in_workspace(
     };
     let accepted = result.as_ref().is_ok_and(Outcome::is_accepted);
     if keep && !accepted {
-        println!("workspace: run {run} is left running; it ends by itself within {LIFE_LIMIT:?}");
+        match place.server.is_some() {
+            true => println!("workspace: run {run} ends with this program; its files are kept"),
+            false => println!("workspace: run {run} is left running, for {LIFE_LIMIT:?} at most"),
+        }
     } else if result
         .as_ref()
         .is_ok_and(|outcome| outcome.stop == StopState::Requested)
@@ -176,22 +192,22 @@ async fn attempt(
     flags: &Flags,
     model: Arc<dyn Model>,
     folder: RunDir,
-    sandbox: SandboxClient,
+    workspace: SandboxWorkspace,
     provision: Duration,
+    interrupt: Interrupt,
 ) -> Result<Outcome> {
     let task = Task::new("amount-parser-repair", TASK)
         .file("amounts.py", SOURCE)?
         .file("test_amounts.py", TESTS)?;
     let acceptance = UnittestAcceptance::new("test_amounts.py", TESTS, COUNT)?;
     let paths = Paths::editable(["amounts.py"])?.readable(["test_amounts.py"])?;
-    let workspace = SandboxWorkspace::new(sandbox, "amount-parser-repair")?.life_limit(LIFE_LIMIT);
     let outcome = Attempt::new(task, model, workspace, acceptance, paths)
         .allow_checks(flags.allow_checks)
         .budget(Budget::default().turns(flags.turns))
         .record_in(folder)
         .provisioned_in(provision)
         .observer(show::Turns)
-        .cancel_on(interrupted())
+        .cancel_on(interrupted(interrupt))
         .stop_at_end(match flags.keep_on_failure {
             true => StopAtEnd::Accepted,
             false => StopAtEnd::Always,
@@ -218,11 +234,27 @@ async fn request_stop(sandbox: &SandboxClient) {
     }
 }
 
-/// Ready at the first Ctrl-C.
-async fn interrupted() {
-    match tokio::signal::ctrl_c().await {
-        Ok(()) => println!("interrupted; ending in order"),
-        // Without the signal there is nothing to wait for.
-        Err(_) => std::future::pending().await,
+/// Whether somebody has pressed Ctrl-C.
+type Interrupt = watch::Receiver<bool>;
+
+/// Listens from now on, so that a Ctrl-C while the workspace is being created does not end the
+/// program before anybody knows the run.
+fn listen() -> Interrupt {
+    let (tell, told) = watch::channel(false);
+    tokio::spawn(async move {
+        // Without the signal there is nothing to wait for, and nothing is told.
+        if tokio::signal::ctrl_c().await.is_ok() {
+            println!("interrupted; ending in order");
+            tell.send_replace(true);
+        }
+        std::future::pending::<()>().await;
+    });
+    told
+}
+
+/// Ready once somebody has pressed Ctrl-C.
+async fn interrupted(mut interrupt: Interrupt) {
+    if interrupt.wait_for(|told| *told).await.is_err() {
+        std::future::pending().await
     }
 }
