@@ -92,12 +92,11 @@ struct Built {
 fn build() -> Result<Built> {
     println!("── real: build");
     let started = Instant::now();
+    // Of the whole workspace, so that the features are those of `cargo test --workspace`, and so
+    // what that has built is used again.
     let output = step::cargo(&[
         "build",
-        "-p",
-        "polyaxon-tests",
-        "-p",
-        "polyaxon-local",
+        "--workspace",
         "--test",
         "real",
         "--bin",
