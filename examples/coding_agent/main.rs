@@ -79,7 +79,20 @@ async fn main() -> ExitCode {
         }
     };
     println!("model: {about}");
-    match run(flags, model, folder).await {
+    let project = flags.project.as_deref();
+    let (place, status) = match flags.local {
+        true => (Place::local(project).await, INFRASTRUCTURE),
+        // Nothing is sent yet: what fails here are the flags and settings.
+        false => (Place::remote(flags.host.as_deref(), project), MISUSE),
+    };
+    let place = match place {
+        Ok(place) => place,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return ExitCode::from(status);
+        }
+    };
+    match run(flags, model, folder, place).await {
         Ok(outcome) => ExitCode::from(outcome.exit_code()),
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -88,12 +101,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(flags: Flags, model: Arc<dyn Model>, folder: RunDir) -> Result<Outcome> {
-    let project = flags.project.as_deref();
-    let place = match flags.local {
-        true => Place::local(project).await?,
-        false => Place::remote(flags.host.as_deref(), project)?,
-    };
+async fn run(flags: Flags, model: Arc<dyn Model>, folder: RunDir, place: Place) -> Result<Outcome> {
     if place.server.is_some() {
         println!(
             "sandbox service: in this process, a development double and no boundary against \
@@ -199,7 +207,10 @@ async fn attempt(
     let task = Task::new("amount-parser-repair", TASK)
         .file("amounts.py", SOURCE)?
         .file("test_amounts.py", TESTS)?;
-    let acceptance = UnittestAcceptance::new("test_amounts.py", TESTS, COUNT)?;
+    let mut acceptance = UnittestAcceptance::new("test_amounts.py", TESTS, COUNT)?;
+    if flags.local {
+        acceptance = acceptance.search_path(local_search_path());
+    }
     let paths = Paths::editable(["amounts.py"])?.readable(["test_amounts.py"])?;
     let outcome = Attempt::new(task, model, workspace, acceptance, paths)
         .allow_checks(flags.allow_checks)
@@ -217,6 +228,15 @@ async fn attempt(
         .await?;
     show::outcome(&outcome);
     Ok(outcome)
+}
+
+/// Where `python3` may be on this machine: the usual folders, and then wherever it is for us.
+fn local_search_path() -> String {
+    let usual = "/usr/local/bin:/usr/bin:/bin";
+    match std::env::var("PATH") {
+        Ok(ours) => format!("{usual}:{ours}"),
+        Err(_) => usual.to_owned(),
+    }
 }
 
 async fn request_stop(sandbox: &SandboxClient) {
