@@ -75,6 +75,8 @@ fn provision(
     let data = scratch.join("control-plane");
     let mut command = Command::new(polyaxon.program());
     command
+        // Leaves no compiled files beside the scripts.
+        .arg("-B")
         .arg(scripts.join("control_plane.py"))
         .args([data.as_os_str(), LOCK_SECONDS.as_ref()])
         .stderr(File::create(scratch.join("control-plane.log"))?);
