@@ -150,10 +150,9 @@ impl Driver {
         let Some(run_dir) = &self.parts.run_dir else {
             return;
         };
-        let record = &setup.started.workspace;
         // The caller knows more than we do where it has already written the file.
         if !run_dir.has_workspace()
-            && let Err(error) = run_dir.write_workspace(record)
+            && let Err(error) = run_dir.write_workspace(&setup.started.workspace.flat())
         {
             self.problems
                 .push(format!("workspace.json was not written: {}", error.kind()));

@@ -10,7 +10,7 @@ use futures::future::{pending, ready};
 use super::*;
 use crate::Attempt;
 use crate::budget::Budget;
-use crate::journal::{FileJournal, JournalReader, MemoryJournal, TurnResult};
+use crate::journal::{FileJournal, JournalReader, MemoryJournal, TurnResult, observer_fn};
 use crate::model::{ModelRequest, ScriptedModel};
 use crate::outcome::{AcceptanceState, Limit};
 use crate::policy::{Approval, Decision, policy_fn};
@@ -109,11 +109,11 @@ async fn workspace_json_is_there_before_anything_is_done_and_the_callers_own_sta
         let file = folder.path().join("workspace.json");
         let seen = Arc::new(AtomicBool::new(false));
         let (at_start, early) = (file.clone(), Arc::clone(&seen));
-        let observer = move |record: &Record| {
+        let observer = observer_fn(move |record| {
             if record.event.kind() == "started" {
                 early.store(at_start.exists(), Ordering::SeqCst);
             }
-        };
+        });
         attempt(script(), &pretending())
             .record_in(run)
             .observer(observer)
@@ -519,7 +519,7 @@ async fn an_observer_sees_what_the_journal_holds() {
     let journal = MemoryJournal::new();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let watching = Arc::clone(&seen);
-    let observer = move |record: &Record| watching.lock().unwrap().push(record.clone());
+    let observer = observer_fn(move |record| watching.lock().unwrap().push(record.clone()));
     attempt(script(), &pretending())
         .journal(journal.clone())
         .observer(observer)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::check::{Checking, Judgement};
 use super::view::CheckView;
-use super::{Effect, MOST_FAILURES, Machine, Phase};
+use super::{Effect, Machine, Phase};
 use crate::acceptance::{Level, StageRun, Verdict};
 use crate::action::Action;
 use crate::digest::Digest;
@@ -18,6 +18,9 @@ use crate::private::Private;
 use crate::prompt::BYTE_ORDER_MARK;
 use crate::text::one_line;
 use crate::workspace::{Precondition, WorkspaceError};
+
+/// Failures of the workspace in a row after which it is given up.
+const MOST_FAILURES: u32 = 3;
 
 /// What is being done, and for what.
 #[derive(Clone, Debug)]

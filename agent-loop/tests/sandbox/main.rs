@@ -133,10 +133,10 @@ async fn an_attempt_is_accepted_and_leaves_only_the_change() {
     let written = std::fs::read(folder.path().join("workspace.json")).unwrap();
     let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
     assert_eq!(
-        written["identity"]["sandbox_run_uuid"],
+        written["sandbox_run_uuid"],
         place.sandbox.run_uuid().to_string()
     );
-    assert_eq!(written["identity"]["life_limit_s"], 1800);
+    assert_eq!(written["life_limit_s"], 1800);
     assert_eq!(written["capabilities"]["exec_lookup"], false);
     place.server.stop().await.unwrap();
 }
