@@ -148,6 +148,13 @@ impl Pods {
     async fn open(&self, run: &Run, folder: PathBuf) -> std::io::Result<Sandbox> {
         folder::create(folder.clone()).await?;
         let token = self.sandbox_token(run.uuid);
-        Sandbox::open(&folder, token, self.limits.clone()).await
+        let env = run
+            .record()
+            .operation
+            .as_ref()
+            .map(|operation| operation.env.clone());
+        let mut sandbox = Sandbox::open(&folder, token, self.limits.clone()).await?;
+        sandbox.base_env.extend(env.unwrap_or_default());
+        Ok(sandbox)
     }
 }

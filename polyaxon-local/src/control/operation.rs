@@ -1,7 +1,9 @@
 //! The operation that a run is made from, as far as this service reads it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use polyaxon_sandbox::wire::RESERVED_ENV_PREFIX;
 use serde_json::{Map, Value, json};
 
 /// What matters here about an operation or a component.
@@ -11,6 +13,8 @@ pub(crate) struct Operation {
     pub(crate) kind: String,
     /// The image, which is not pulled.
     pub(crate) image: Option<String>,
+    /// The environment of the container, which every command starts with.
+    pub(crate) env: BTreeMap<String, String>,
     /// How long the run may run.
     pub(crate) timeout: Option<Duration>,
     /// Whether the operation itself asks for an approval (`isApproved: false`).
@@ -51,6 +55,7 @@ impl Operation {
                         .and_then(as_text)
                 })
                 .or_else(|| root.pointer("/run/container/image").and_then(as_text)),
+            env: env(&root),
             timeout: timeout(&root)?,
             needs_approval: first(&root, "/isApproved", Value::as_bool) == Some(false),
             sandbox: first(&root, "/plugins/sandbox", Value::as_bool) == Some(true)
@@ -94,6 +99,23 @@ fn as_text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
+/// The container's own list of variables, and the operation's map over it. The service keeps the
+/// platform's names for itself.
+fn env(root: &Value) -> BTreeMap<String, String> {
+    let run = root.pointer("/component/run").or_else(|| root.get("run"));
+    let listed = run.and_then(|run| run.pointer("/container/env")?.as_array());
+    let listed = listed
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some((as_text(entry.get("name")?)?, as_text(entry.get("value")?)?)));
+    let mapped = first(root, "/env", Value::as_object).into_iter().flatten();
+    let mapped = mapped.filter_map(|(name, value)| Some((name.clone(), as_text(value)?)));
+    listed
+        .chain(mapped)
+        .filter(|(name, _)| !name.starts_with(RESERVED_ENV_PREFIX))
+        .collect()
+}
+
 fn kind(root: &Value) -> Result<String, String> {
     if root.get("matrix").is_some_and(|matrix| !matrix.is_null()) {
         return Ok("matrix".to_owned());
@@ -129,6 +151,21 @@ mod tests {
 
     fn parse(value: &Value) -> Operation {
         Operation::parse(&value.to_string()).unwrap()
+    }
+
+    #[test]
+    fn the_environment_is_that_of_the_container_with_the_operation_s_over_it() {
+        let operation = parse(&json!({
+            "plugins": {"sandbox": true}, "env": {"A": "2", "POLYAXON_X": "1", "N": 3},
+            "component": {"run": {"kind": "service", "container": {"image": "i",
+                "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "1"}, {"name": "C"}]}}},
+        }));
+        let env: Vec<(&str, &str)> = operation
+            .env
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(env, [("A", "2"), ("B", "1")]);
     }
 
     #[test]

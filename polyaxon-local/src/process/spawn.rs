@@ -55,6 +55,16 @@ impl BaseEnv {
         }
     }
 
+    /// Adds what the run's container is given. A `PATH` of it is where programs are looked for.
+    pub(crate) fn extend(&mut self, container: BTreeMap<String, String>) {
+        for (name, value) in container {
+            if name == "PATH" {
+                self.search = value.clone().into();
+            }
+            self.variables.insert(name.into(), value.into());
+        }
+    }
+
     fn edited(&self, edits: &BTreeMap<String, Option<String>>) -> BTreeMap<OsString, OsString> {
         let mut variables = self.variables.clone();
         for (name, value) in edits {
