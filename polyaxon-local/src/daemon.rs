@@ -40,13 +40,19 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    /// A sandbox whose root folder is `root`, with the folders that every sandbox has.
-    pub(crate) async fn open(root: &Path, token: Secret, limits: Limits) -> std::io::Result<Self> {
+    /// A sandbox whose root folder is `root`, with the folders that every sandbox has. Records and
+    /// logs of its execs are kept in `state`, which has to be out of reach of its file API.
+    pub(crate) async fn open(
+        root: &Path,
+        state: &Path,
+        token: Secret,
+        limits: Limits,
+    ) -> std::io::Result<Self> {
         let files = Files::open(root).await?;
         Ok(Self {
             base_env: BaseEnv::new(&root.join(fs::HOME), &root.join(fs::TMP)),
             files,
-            processes: process::Table::new(limits.execs_running),
+            processes: process::Table::open(state.to_owned(), &limits).await?,
             limits,
             token,
             started: Instant::now(),
@@ -89,9 +95,15 @@ impl Sandbox {
 /// The routes of the daemon, at the root. Whoever calls it is behind a gateway or a listener.
 pub(crate) fn router(sandbox: Arc<Sandbox>) -> Router {
     let at = |route: &str| format!("/{route}");
+    let bg = |below: &str| format!("/{}/{{id}}{below}", route::EXEC_BG);
     Router::new()
         .route(&at(route::PING), get(ping))
         .route(&at(route::EXEC), post(process::exec))
+        .route(&at(route::EXEC_STREAM), post(process::exec_stream))
+        .route(&at(route::EXEC_BG), post(process::start).get(process::list))
+        .route(&bg(""), get(process::get).delete(process::delete))
+        .route(&bg("/logs"), get(process::logs))
+        .route(&bg("/signal"), post(process::send_signal))
         .route(&at(route::FS_READ), get(fs::read))
         .route(&at(route::FS_WRITE), post(fs::write))
         .route(&at(route::FS_LS), get(fs::ls))
@@ -180,7 +192,9 @@ mod tests {
         let one = async || {
             let folder = tempfile::tempdir().unwrap();
             let token = derive_sandbox_token(&key, polyaxon_client::RunUuid::random());
-            let sandbox = Sandbox::open(folder.path(), token.clone(), Limits::default()).await;
+            let [root, state] = ["root", "state"].map(|name| folder.path().join(name));
+            std::fs::create_dir(&root).unwrap();
+            let sandbox = Sandbox::open(&root, &state, token.clone(), Limits::default()).await;
             (folder, token, router(Arc::new(sandbox.unwrap())))
         };
         [one().await, one().await]

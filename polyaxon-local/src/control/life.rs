@@ -134,7 +134,10 @@ impl Pods {
         }
         *run.slot() = None;
         sandbox.close(KILL_LIMIT).await;
-        let left = folder::remove(folder).await.err();
+        let removed = folder::remove(folder).await;
+        let left = removed
+            .and(folder::remove(self.state(run.uuid)).await)
+            .err();
         let left =
             left.map(|error| format!("The folder of the sandbox could not be removed: {error}."));
         run.record().stopped(REASON, left);
@@ -153,8 +156,15 @@ impl Pods {
             .operation
             .as_ref()
             .map(|operation| operation.env.clone());
-        let mut sandbox = Sandbox::open(&folder, token, self.limits.clone()).await?;
+        let state = self.state(run.uuid);
+        let mut sandbox = Sandbox::open(&folder, &state, token, self.limits.clone()).await?;
         sandbox.base_env.extend(env.unwrap_or_default());
         Ok(sandbox)
+    }
+
+    /// Where records and logs of a run's execs are: beside the folder of its sandbox, out of reach
+    /// of its file API.
+    fn state(&self, run: RunUuid) -> PathBuf {
+        self.folder.join(format!("{run}.state"))
     }
 }

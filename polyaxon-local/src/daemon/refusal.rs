@@ -75,6 +75,11 @@ impl Refusal {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::INTERNAL, message)
     }
 
+    /// What the caller is told.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     pub(crate) fn details(mut self, details: Value) -> Self {
         self.details = Some(details);
         self

@@ -1,0 +1,56 @@
+//! `exec`: a command whose caller waits for its end.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use http::HeaderMap;
+use polyaxon_sandbox::process::LogStream;
+use polyaxon_sandbox::wire::ExecAnswer;
+use tokio::sync::oneshot;
+
+use super::exec::Outcome;
+use super::request::Command;
+use super::run::{Caller, Lost};
+use super::table::closing;
+use crate::daemon::{Refusal, Sandbox, body};
+
+/// `POST exec`: runs a command and answers with its end.
+pub(crate) async fn exec(
+    State(sandbox): State<Arc<Sandbox>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<ExecAnswer>, Refusal> {
+    let request = body::json(&headers, body, sandbox.limits.exec_body).await?;
+    let command = Command::check(request, &sandbox.limits)?.without_tag()?;
+    let (reply, ended) = oneshot::channel();
+    let exec = sandbox
+        .processes
+        .start(&sandbox, command, Caller::Waits(reply))
+        .await?;
+    match ended.await {
+        Ok(Ok(())) => {}
+        Ok(Err(Lost::Unknown(error))) => {
+            return Err(Refusal::internal("how the command ended is not known").because(error));
+        }
+        Ok(Err(Lost::Closing)) | Err(_) => return Err(closing()),
+    }
+    let Outcome::Ended(end) = exec.progress().outcome else {
+        return Err(closing());
+    };
+    let limit = sandbox.limits.exec_output;
+    let (stdout, stdout_truncated) = exec.first(LogStream::Stdout, limit).await?;
+    let (stderr, stderr_truncated) = exec.first(LogStream::Stderr, limit).await?;
+    Ok(Json(ExecAnswer {
+        exec_id: exec.id.clone(),
+        exit_code: Some(end.exit_code),
+        signal: end.signal.clone(),
+        stdout,
+        stderr,
+        duration_ms: end.duration_ms,
+        timed_out: end.timed_out,
+        stdout_truncated,
+        stderr_truncated,
+    }))
+}
