@@ -61,16 +61,17 @@ impl Sandbox {
     }
 
     /// The sandbox that is all of the file system and the environment that the service runs in.
-    /// Commands start in `workdir`.
+    /// Commands start in `workdir`; records and logs of execs are kept in `state`.
     pub(crate) async fn here(
         workdir: &Path,
+        state: &Path,
         token: Secret,
         limits: Limits,
     ) -> std::io::Result<Self> {
         Ok(Self {
             base_env: BaseEnv::inherited(),
             files: Files::everything(workdir),
-            processes: process::Table::new(limits.execs_running),
+            processes: process::Table::open(state.to_owned(), &limits).await?,
             limits,
             token,
             started: Instant::now(),

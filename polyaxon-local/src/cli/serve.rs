@@ -40,6 +40,19 @@ pub(super) struct Serve {
         default_value = "/opt/polyaxon/sandbox-token"
     )]
     token_file: PathBuf,
+    /// The folder to keep the records and the output of commands in; a later `serve` finds them
+    /// there. Two at once cannot use one.
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "POLYAXON_SANDBOX_STATE_DIR",
+        default_value = "/tmp/plx-exec"
+    )]
+    state_dir: PathBuf,
+    /// How many bytes those may take, a record counted as 4096. Above, output is dropped, and
+    /// nothing more is started until some are deleted.
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::STATE_BYTES)]
+    state_bytes: u64,
     /// How many commands run at once.
     #[arg(
         long,
@@ -84,9 +97,11 @@ impl Serve {
         let mut ends = Ends::listen()?;
         let mut limits = Limits::default();
         limits.execs_running = self.max_execs;
+        limits.state_bytes = self.state_bytes;
         let mut builder = LocalDaemon::builder(self.token()?)
             .listen(self.listen)
             .limits(limits)
+            .state_dir(self.state_dir)
             .shutdown_timeout(self.shutdown_timeout)
             .faults(self.faults.read()?);
         if let Some(root) = self.root {

@@ -42,6 +42,8 @@ pub(super) enum Service {
 /// One daemon for the file system that the service runs in.
 pub(super) struct Daemon {
     pub(super) workdir: PathBuf,
+    /// Where records and logs of execs are kept.
+    pub(super) state: PathBuf,
     pub(super) token: Secret,
     pub(super) limits: Limits,
     /// How long calls and commands get at the end.
@@ -160,13 +162,14 @@ fn run(
         Service::Daemon(daemon) => {
             let Daemon {
                 workdir,
+                state,
                 token,
                 limits,
                 grace,
             } = *daemon;
-            let opened = Sandbox::here(&workdir, token, limits);
-            let sandbox = Arc::new(runtime.block_on(opened).map_err(|source| Error::Root {
-                root: workdir,
+            let opened = Sandbox::here(&workdir, &state, token, limits);
+            let sandbox = Arc::new(runtime.block_on(opened).map_err(|source| Error::State {
+                folder: state,
                 source,
             })?);
             let router = daemon::router(Arc::clone(&sandbox));

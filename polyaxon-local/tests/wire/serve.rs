@@ -28,6 +28,9 @@ fn serve(arguments: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
+    // One of its own for each, which goes with the build.
+    let state = format!("{}/state-{}", env!("CARGO_TARGET_TMPDIR"), marker());
+    command.env("POLYAXON_SANDBOX_STATE_DIR", state);
     command
 }
 
