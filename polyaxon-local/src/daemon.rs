@@ -117,8 +117,11 @@ pub(crate) fn router(sandbox: Arc<Sandbox>) -> Router {
         .with_state(sandbox)
 }
 
-async fn no_route(method: Method, request: Request<Body>) -> Refusal {
-    Refusal::not_found(format!("no route: {method} {}", request.uri().path()))
+async fn no_route(request: Request<Body>) -> Refusal {
+    let (parts, sent) = request.into_parts();
+    // A body that nobody reads would cost its sender the connection, without a word.
+    let _read = body::bytes(&parts.headers, sent, 0).await;
+    Refusal::not_found(format!("no route: {} {}", parts.method, parts.uri.path()))
 }
 
 /// Checks the token, counts the activity and gives the answer its id.

@@ -112,8 +112,9 @@ pub(crate) async fn send_signal(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Refusal> {
-    let exec = find(&sandbox, id)?;
+    // First of all, so that an answer never leaves a connection with a body that nobody reads.
     let request: SignalRequest = body::json(&headers, body, sandbox.limits.json_body).await?;
+    let exec = find(&sandbox, id)?;
     let signal = signal::allowed(&request.signal)?;
     let (sent, done) = oneshot::channel();
     if exec.order(Order::Signal(signal, sent)).await {
