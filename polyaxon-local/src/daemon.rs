@@ -5,7 +5,7 @@ mod query;
 mod refusal;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -15,28 +15,30 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use http::{HeaderValue, Method};
-use jiff::Timestamp;
 use polyaxon_sandbox::Ping;
 use polyaxon_sandbox::wire::{header, route};
 use uuid::Uuid;
 
 pub(crate) use self::query::{CleanPath, Query};
 pub(crate) use self::refusal::Refusal;
+use crate::activity::Activity;
 use crate::auth::{self, Access, Secret};
 use crate::fs::{self, Files};
 use crate::limits::Limits;
 use crate::process::{self, BaseEnv};
+use crate::pty::{self, Terminals};
 
 /// One sandbox: its files, its commands, and who may ask for them.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     pub(crate) files: Files,
     pub(crate) processes: process::Table,
+    pub(crate) terminals: Terminals,
     pub(crate) base_env: BaseEnv,
     pub(crate) limits: Limits,
     token: Secret,
     started: Instant,
-    last_activity: Mutex<Timestamp>,
+    activity: Arc<Activity>,
 }
 
 impl Sandbox {
@@ -49,14 +51,16 @@ impl Sandbox {
         limits: Limits,
     ) -> std::io::Result<Self> {
         let files = Files::open(root).await?;
+        let activity = Arc::new(Activity::new());
         Ok(Self {
             base_env: BaseEnv::new(&root.join(fs::HOME), &root.join(fs::TMP)),
             files,
             processes: process::Table::open(state.to_owned(), &limits).await?,
+            terminals: Terminals::new(&limits, Arc::clone(&activity)),
             limits,
             token,
             started: Instant::now(),
-            last_activity: Mutex::new(Timestamp::now()),
+            activity,
         })
     }
 
@@ -68,28 +72,22 @@ impl Sandbox {
         token: Secret,
         limits: Limits,
     ) -> std::io::Result<Self> {
+        let activity = Arc::new(Activity::new());
         Ok(Self {
             base_env: BaseEnv::inherited(),
             files: Files::everything(workdir),
             processes: process::Table::open(state.to_owned(), &limits).await?,
+            terminals: Terminals::new(&limits, Arc::clone(&activity)),
             limits,
             token,
             started: Instant::now(),
-            last_activity: Mutex::new(Timestamp::now()),
+            activity,
         })
     }
 
     /// Ends everything that runs, within `limit`.
     pub(crate) async fn close(&self, limit: Duration) {
-        self.processes.close(limit).await;
-    }
-
-    fn touch(&self) {
-        let mut last = self
-            .last_activity
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *last = Timestamp::now();
+        tokio::join!(self.processes.close(limit), self.terminals.close(limit));
     }
 }
 
@@ -111,6 +109,11 @@ pub(crate) fn router(sandbox: Arc<Sandbox>) -> Router {
         .route(&at(route::FS_MKDIR), post(fs::mkdir))
         .route(&at(route::FS_RM), delete(fs::rm))
         .route(&at(route::FS_STAT), get(fs::stat))
+        .route(&at(route::PTY), get(pty::list).post(pty::create))
+        .route("/pty/{id}", get(pty::get).delete(pty::delete))
+        .route("/pty/{id}/resize", post(pty::resize))
+        .route("/pty/{id}/signal", post(pty::signal))
+        .route("/pty/{id}/ws", get(pty::attach))
         .fallback(no_route)
         .method_not_allowed_fallback(no_route)
         .layer(middleware::from_fn_with_state(Arc::clone(&sandbox), guard))
@@ -135,7 +138,7 @@ async fn guard(State(sandbox): State<Arc<Sandbox>>, request: Request, next: Next
     let begun = Instant::now();
     let mut response = match auth::sandbox_token(request.headers(), &sandbox.token) {
         Access::Granted => {
-            sandbox.touch();
+            sandbox.activity.touch();
             next.run(request).await
         }
         Access::Missing | Access::Wrong => Refusal::unauthorized().into_response(),
@@ -155,17 +158,15 @@ async fn guard(State(sandbox): State<Arc<Sandbox>>, request: Request, next: Next
 }
 
 async fn ping(State(sandbox): State<Arc<Sandbox>>) -> Json<Ping> {
-    let last = *sandbox
-        .last_activity
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    let running = u64::try_from(sandbox.processes.running()).unwrap_or(u64::MAX);
-    Json(Ping::ok(
+    let count = |number| u64::try_from(number).unwrap_or(u64::MAX);
+    let ping = Ping::ok(
         env!("CARGO_PKG_VERSION"),
         sandbox.started.elapsed(),
-        last,
-        running,
-    ))
+        sandbox.activity.last(),
+        count(sandbox.processes.running()),
+    );
+    let terminals = &sandbox.terminals;
+    Json(ping.ptys(count(terminals.running()), count(terminals.attached())))
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@
 #![forbid(unsafe_code)]
 #![cfg(unix)]
 
+mod activity;
 mod auth;
 mod blocking;
 mod closing;
@@ -63,12 +64,13 @@ mod fs;
 mod gateway;
 mod limits;
 mod process;
+mod pty;
 mod report;
 mod routes;
 mod server;
 
 pub use error::Error;
 pub use faults::{Fault, FaultRule, Faults};
-pub use limits::Limits;
+pub use limits::{Limits, PtyLimits};
 pub use report::{Layer, LayerState, Report};
 pub use server::{LocalDaemon, LocalDaemonBuilder, LocalServer, LocalServerBuilder};

@@ -1,6 +1,10 @@
 //! What the sandbox service takes and keeps at most.
 
+mod pty;
+
 use std::time::Duration;
+
+pub use self::pty::PtyLimits;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -87,6 +91,8 @@ pub struct Limits {
     /// From the SIGTERM to the SIGKILL of a command that is deleted or whose caller has gone. Default
     /// [`KILL_GRACE`](Self::KILL_GRACE).
     pub kill_grace: Duration,
+    /// The limits of terminals.
+    pub pty: PtyLimits,
 }
 
 // Each value stands in the table of limits (section 10) of the description of the wire, but for
@@ -172,6 +178,7 @@ impl Default for Limits {
             ls_entries: Self::LS_ENTRIES,
             ls_entries_max: Self::LS_ENTRIES_MAX,
             kill_grace: Self::KILL_GRACE,
+            pty: PtyLimits::default(),
         }
     }
 }

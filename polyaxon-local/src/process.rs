@@ -20,6 +20,9 @@ mod text;
 
 pub(crate) use self::background::{delete, get, list, logs, send_signal, start};
 pub(crate) use self::oneshot::exec;
-pub(crate) use self::spawn::{BaseEnv, workdir_not_found};
+pub(crate) use self::request::Command;
+pub(crate) use self::signal::{allowed as allowed_signal, name as signal_name};
+pub(crate) use self::spawn::{BaseEnv, prepare, start_patiently, workdir_not_found};
 pub(crate) use self::stream::exec_stream;
 pub(crate) use self::table::Table;
+pub(crate) use self::tag::check as check_tag;

@@ -5,6 +5,7 @@ use std::io;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use polyaxon_sandbox::pty::PtyId;
 use polyaxon_sandbox::wire::{ErrorBody, ErrorEnvelope, code};
 use serde_json::{Value, json};
 
@@ -53,6 +54,16 @@ impl Refusal {
 
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code::CONFLICT, message)
+    }
+
+    pub(crate) fn already_attached(pty: &PtyId) -> Self {
+        let message = format!("pty {pty} has a client already");
+        Self::new(StatusCode::CONFLICT, code::ALREADY_ATTACHED, message)
+    }
+
+    pub(crate) fn gone(pty: &PtyId) -> Self {
+        let message = format!("pty {pty} has exited");
+        Self::new(StatusCode::GONE, code::GONE, message)
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {
@@ -118,6 +129,11 @@ impl Refusal {
                 refusal
             }
         }
+    }
+
+    /// What is said where there is no status: in a frame.
+    pub(crate) fn into_code_and_message(self) -> (&'static str, String) {
+        (self.code, self.message)
     }
 
     /// What went wrong inside, for the log only.

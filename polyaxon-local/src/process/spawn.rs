@@ -143,12 +143,31 @@ pub(crate) fn workdir_not_found(path: &str) -> Refusal {
         .details(json!({"kind": "workdir_not_found", "started": false}))
 }
 
-/// Starts `command` in the folder `workdir` of this machine.
+/// Starts `command` in the folder `workdir` of this machine, in a process group of its own.
 pub(crate) async fn spawn(
     command: &Command,
     base: &BaseEnv,
     workdir: &Path,
 ) -> Result<Child, Refusal> {
+    let mut prepared = prepare(command, base, workdir)?;
+    prepared
+        .stdin(match command.stdin {
+            Some(_) => Stdio::piped(),
+            None => Stdio::null(),
+        })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    start_patiently(&command.program, || prepared.spawn()).await
+}
+
+/// `command`, to be started in the folder `workdir` of this machine: its program found, its
+/// environment made.
+pub(crate) fn prepare(
+    command: &Command,
+    base: &BaseEnv,
+    workdir: &Path,
+) -> Result<tokio::process::Command, Refusal> {
     let program = command.program.as_str();
     let file = base.find(program).map_err(|why| why.refuse(program))?;
     let mut prepared = tokio::process::Command::new(file);
@@ -158,18 +177,19 @@ pub(crate) async fn spawn(
         .env_clear()
         .envs(base.edited(&command.env))
         .current_dir(workdir)
-        .stdin(match command.stdin {
-            Some(_) => Stdio::piped(),
-            None => Stdio::null(),
-        })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
         .kill_on_drop(true);
+    Ok(prepared)
+}
+
+/// Starts `program` by `spawn`, which is called again while the file of the program is busy.
+pub(crate) async fn start_patiently<T>(
+    program: &str,
+    mut spawn: impl FnMut() -> io::Result<T>,
+) -> Result<T, Refusal> {
     let mut tries = 0;
     loop {
-        match prepared.spawn() {
-            Ok(child) => return Ok(child),
+        match spawn() {
+            Ok(started) => return Ok(started),
             // Another child between its fork and its exec still holds a file open that was just
             // written. It lets go in a moment.
             Err(error) if tries < 20 && Errno::from_io_error(&error) == Some(Errno::TXTBSY) => {

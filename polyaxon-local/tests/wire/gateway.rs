@@ -122,7 +122,8 @@ async fn an_unknown_route_or_method_of_the_daemon_is_404_with_the_envelope() {
         (Method::PUT, "exec/bg"),
         (Method::GET, "exec/bg/no-such-exec"),
         (Method::GET, "exec/stream"),
-        (Method::GET, "pty"),
+        (Method::PUT, "pty"),
+        (Method::GET, "pty/no-such-pty"),
     ];
     for (method, subpath) in table {
         let (status, answer) = reply(sandbox.request(method.clone(), subpath)).await;

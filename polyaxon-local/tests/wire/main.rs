@@ -21,7 +21,10 @@ mod gateway;
 mod harness;
 mod lifetime;
 mod processes;
+mod pty;
+mod pty_life;
 mod records;
 #[cfg(feature = "cli")]
 mod serve;
+mod socket;
 mod streams;
