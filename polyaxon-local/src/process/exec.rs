@@ -1,5 +1,6 @@
 //! One exec, as everybody who asks for it sees it.
 
+use std::io;
 use std::sync::Arc;
 
 use polyaxon_sandbox::process::{ExecId, ExecState, ExecStatus, LogPage, LogStream};
@@ -248,12 +249,19 @@ impl Exec {
             return Ok(Vec::new());
         }
         let exec = Arc::clone(self);
-        let read = blocking(move || exec.store.read(&exec.id, stream, offset, length)).await;
-        read.map_err(|error| Refusal::internal("the log cannot be read").because(error))
+        let read = blocking(move || {
+            let bytes = exec.store.read(&exec.id, stream, offset, length)?;
+            match bytes.len() == length {
+                true => Ok(bytes),
+                false => Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        });
+        let refuse = |error| Refusal::internal("the log cannot be read").because(error);
+        read.await.map_err(refuse)
     }
 
     /// Removes what is on disk. It goes on when the future is dropped.
-    pub(crate) async fn remove_files(self: &Arc<Self>) -> std::io::Result<()> {
+    pub(crate) async fn remove_files(self: &Arc<Self>) -> io::Result<()> {
         let now = self.progress();
         let logged = now.stdout.stored.saturating_add(now.stderr.stored);
         let exec = Arc::clone(self);
@@ -281,5 +289,167 @@ impl Progress {
             Outcome::Ended(end) if end.signal.is_some() => ExecState::Signaled,
             Outcome::Ended(_) => ExecState::Exited,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
+    use super::super::log::Log;
+    use super::super::record::Cut;
+    use super::*;
+
+    /// An exec with a log that a test writes.
+    struct Fixture {
+        _folder: TempDir,
+        store: Arc<Store>,
+        log: Log,
+        exec: Arc<Exec>,
+    }
+
+    impl Fixture {
+        fn new(log_limit: u64) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let store = Arc::new(Store::open(folder.path(), u64::MAX).unwrap().0);
+            let started = Started {
+                started_at: Timestamp::UNIX_EPOCH,
+                tag: None,
+            };
+            let log = Log::new(&store, "e", LogStream::Stdout, log_limit);
+            let (exec, _orders) = Exec::new("e".to_owned(), started, Arc::clone(&store));
+            Self {
+                _folder: folder,
+                store,
+                log,
+                exec: Arc::new(exec),
+            }
+        }
+
+        fn write(&mut self, bytes: &[u8]) {
+            self.log.append(&self.store, bytes);
+            self.exec.wrote(LogStream::Stdout, self.log.written());
+        }
+
+        async fn page(&self, offset: u64, max: usize) -> Result<LogPage, Refusal> {
+            let now = self.exec.progress();
+            self.exec.page(&now, LogStream::Stdout, offset, max).await
+        }
+    }
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.unwrap().block_on(work)
+    }
+
+    fn output() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            3 => "[aé漢😀]{1,3}".prop_map(String::into_bytes),
+            1 => proptest::collection::vec(any::<u8>(), 1..4),
+        ];
+        proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn pages_of_any_size_at_any_time_give_the_bytes_and_the_text(
+            bytes in output(), writes in 1..9_usize, sizes in proptest::collection::vec(1..9_usize, 1..6)
+        ) {
+            let fits = sizes.iter().all(|&size| size >= 4);
+            let (count, got, eof) = run(async {
+                let mut fixture = Fixture::new(u64::MAX);
+                let mut chunks = bytes.chunks(writes);
+                let mut sizes = sizes.iter().cycle();
+                let (mut offset, mut got) = (0, String::new());
+                loop {
+                    let page = fixture.page(offset, *sizes.next().unwrap()).await.unwrap();
+                    assert_eq!(page.next_offset, offset + page.bytes);
+                    offset = page.next_offset;
+                    got.push_str(&page.data);
+                    if page.eof {
+                        break (offset, got, true);
+                    }
+                    match chunks.next() {
+                        Some(chunk) => fixture.write(chunk),
+                        None => fixture.exec.ends(Outcome::Orphaned),
+                    }
+                }
+            });
+            prop_assert!(eof);
+            prop_assert_eq!(count, bytes.len() as u64);
+            if fits {
+                prop_assert_eq!(got, text::text(bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_that_was_cut_never_reaches_its_end() {
+        run(async {
+            let mut fixture = Fixture::new(4);
+            fixture.write("abc漢".as_bytes());
+            fixture.exec.ends(Outcome::Orphaned);
+            let page = fixture.page(0, 99).await.unwrap();
+            // The bytes that are there are given, and that is not all.
+            assert_eq!(
+                (page.data.as_str(), page.next_offset, page.eof),
+                ("abc\u{fffd}", 4, false)
+            );
+            for offset in [4, 5] {
+                let refusal = format!("{:?}", fixture.page(offset, 99).await.unwrap_err());
+                assert!(refusal.contains("output_dropped"), "{refusal}");
+            }
+            assert!(fixture.page(6, 99).await.unwrap().eof);
+            let first = |limit| fixture.exec.first(LogStream::Stdout, limit);
+            assert_eq!(first(3).await.unwrap(), ("abc".to_owned(), true));
+            assert_eq!(first(4).await.unwrap(), ("abc".to_owned(), true));
+            let refusal = format!("{:?}", first(5).await.unwrap_err());
+            assert!(refusal.contains("log_limit"), "{refusal}");
+        });
+    }
+
+    #[test]
+    fn a_log_that_lost_its_last_bytes_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = "6d3c4c1e-0f53-4f6c-9c2e-2f0f6a1d3c55";
+        let open = || Store::open(folder.path(), 1 << 20).unwrap();
+        let written = Written {
+            stored: 6,
+            seen: 6,
+            cut: None,
+        };
+        {
+            let (store, _) = open();
+            let started = Started {
+                started_at: Timestamp::UNIX_EPOCH,
+                tag: None,
+            };
+            let record = store.create(id, &started).unwrap();
+            let mut log = Log::new(&store, id, LogStream::Stderr, 10);
+            log.append(&store, b"abc");
+            let end = End {
+                pid: 1,
+                exit_code: 0,
+                signal: None,
+                timed_out: false,
+                finished_at: Timestamp::UNIX_EPOCH,
+                duration_ms: 1,
+                stdout: Written::default(),
+                stderr: written,
+            };
+            record.end(&end).unwrap();
+        }
+        let (_store, mut found) = open();
+        let found = found.pop().unwrap();
+        assert_eq!(found.stdout, Written::default());
+        let cut = Written {
+            stored: 3,
+            cut: Some(Cut::DiskError),
+            ..written
+        };
+        assert_eq!(found.stderr, cut);
     }
 }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use polyaxon_sandbox::process::LogStream;
 use uuid::Uuid;
 
-use super::record::{self, End, RECORD_BYTES, RecordFile, Started, Written};
+use super::record::{self, Cut, End, RECORD_BYTES, RecordFile, Started, Written};
 
 /// A state folder that is ours alone, and how much of it is used.
 #[derive(Debug)]
@@ -114,10 +114,19 @@ impl Store {
             .saturating_add(out)
             .saturating_add(err);
         self.used.fetch_add(bytes, Ordering::Relaxed);
-        let there = |size| Written {
-            stored: size,
-            seen: size,
-            cut: None,
+        // A disk can lose what was written last, and what is not there must not be waited for.
+        let there = |size, told: Option<Written>| match told {
+            Some(told) if told.stored <= size => told,
+            Some(told) => Written {
+                stored: size,
+                cut: Some(Cut::DiskError),
+                ..told
+            },
+            None => Written {
+                stored: size,
+                seen: size,
+                cut: None,
+            },
         };
         let changed = path.metadata()?.modified()?;
         Ok(Recovered {
@@ -125,8 +134,8 @@ impl Store {
                 started_at: Timestamp::try_from(changed).unwrap_or(Timestamp::UNIX_EPOCH),
                 tag: None,
             }),
-            stdout: end.as_ref().map_or_else(|| there(out), |end| end.stdout),
-            stderr: end.as_ref().map_or_else(|| there(err), |end| end.stderr),
+            stdout: there(out, end.as_ref().map(|end| end.stdout)),
+            stderr: there(err, end.as_ref().map(|end| end.stderr)),
             end,
             id,
         })
@@ -157,7 +166,10 @@ impl Store {
     }
 
     pub(super) fn give_back(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        let less = |used: u64| Some(used.saturating_sub(bytes));
+        let _never = self
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Makes the record of a new exec. Blocks.
