@@ -158,12 +158,8 @@ impl Exec {
         status
     }
 
-    /// The first `limit` bytes of an output that has ended, and whether there were more.
-    pub(crate) async fn first(
-        self: &Arc<Self>,
-        stream: LogStream,
-        limit: usize,
-    ) -> Result<(String, bool), Refusal> {
+    /// The first `limit` bytes of an output that has ended, and whether there were more. Blocks.
+    pub(crate) fn first(&self, stream: LogStream, limit: usize) -> Result<(String, bool), Refusal> {
         let written = self.progress().written(stream);
         let limit_bytes = limit as u64;
         if let Some(dropped) = self.dropped(stream, written, limit_bytes.min(written.seen)) {
@@ -171,7 +167,7 @@ impl Exec {
         }
         let truncated = written.seen > limit_bytes;
         let size = usize::try_from(written.stored).map_or(limit, |stored| stored.min(limit));
-        let bytes = self.read(stream, 0, size).await?;
+        let bytes = self.read_now(stream, 0, size).map_err(unreadable)?;
         let text = match truncated {
             true => text::beginning(bytes),
             false => text::text(bytes),
@@ -249,15 +245,20 @@ impl Exec {
             return Ok(Vec::new());
         }
         let exec = Arc::clone(self);
-        let read = blocking(move || {
-            let bytes = exec.store.read(&exec.id, stream, offset, length)?;
-            match bytes.len() == length {
-                true => Ok(bytes),
-                false => Err(io::ErrorKind::UnexpectedEof.into()),
-            }
-        });
-        let refuse = |error| Refusal::internal("the log cannot be read").because(error);
-        read.await.map_err(refuse)
+        let read = blocking(move || exec.read_now(stream, offset, length));
+        read.await.map_err(unreadable)
+    }
+
+    /// Bytes that are there, or an error. Blocks.
+    fn read_now(&self, stream: LogStream, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        if length == 0 {
+            return Ok(Vec::new());
+        }
+        let bytes = self.store.read(&self.id, stream, offset, length)?;
+        match bytes.len() == length {
+            true => Ok(bytes),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     /// Removes what is on disk. It goes on when the future is dropped.
@@ -267,6 +268,10 @@ impl Exec {
         let exec = Arc::clone(self);
         blocking(move || exec.store.remove(&exec.id, logged)).await
     }
+}
+
+fn unreadable(error: io::Error) -> Refusal {
+    Refusal::internal("the log cannot be read").because(error)
 }
 
 impl Progress {
@@ -404,9 +409,9 @@ mod tests {
             }
             assert!(fixture.page(6, 99).await.unwrap().eof);
             let first = |limit| fixture.exec.first(LogStream::Stdout, limit);
-            assert_eq!(first(3).await.unwrap(), ("abc".to_owned(), true));
-            assert_eq!(first(4).await.unwrap(), ("abc".to_owned(), true));
-            let refusal = format!("{:?}", first(5).await.unwrap_err());
+            assert_eq!(first(3).unwrap(), ("abc".to_owned(), true));
+            assert_eq!(first(4).unwrap(), ("abc".to_owned(), true));
+            let refusal = format!("{:?}", first(5).unwrap_err());
             assert!(refusal.contains("log_limit"), "{refusal}");
         });
     }

@@ -6,13 +6,11 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use http::HeaderMap;
-use polyaxon_sandbox::process::LogStream;
 use polyaxon_sandbox::wire::ExecAnswer;
 use tokio::sync::oneshot;
 
-use super::exec::Outcome;
 use super::request::Command;
-use super::run::{Caller, Lost};
+use super::run::{Answer, Caller, Lost};
 use super::table::closing;
 use crate::daemon::{Refusal, Sandbox, body};
 
@@ -25,23 +23,24 @@ pub(crate) async fn exec(
     let request = body::json(&headers, body, sandbox.limits.exec_body).await?;
     let command = Command::check(request, &sandbox.limits)?.without_tag()?;
     let (reply, ended) = oneshot::channel();
-    let exec = sandbox
-        .processes
-        .start(&sandbox, command, Caller::Waits(reply))
-        .await?;
-    match ended.await {
-        Ok(Ok(())) => {}
+    let caller = Caller::Waits {
+        output: sandbox.limits.exec_output,
+        reply,
+    };
+    let exec = sandbox.processes.start(&sandbox, command, caller).await?;
+    let Answer {
+        end,
+        stdout,
+        stderr,
+    } = match ended.await {
+        Ok(Ok(answer)) => answer,
         Ok(Err(Lost::Unknown(error))) => {
             return Err(Refusal::internal("how the command ended is not known").because(error));
         }
         Ok(Err(Lost::Closing)) | Err(_) => return Err(closing()),
-    }
-    let Outcome::Ended(end) = exec.progress().outcome else {
-        return Err(closing());
     };
-    let limit = sandbox.limits.exec_output;
-    let (stdout, stdout_truncated) = exec.first(LogStream::Stdout, limit).await?;
-    let (stderr, stderr_truncated) = exec.first(LogStream::Stderr, limit).await?;
+    let (stdout, stdout_truncated) = stdout?;
+    let (stderr, stderr_truncated) = stderr?;
     Ok(Json(ExecAnswer {
         exec_id: exec.id.clone(),
         exit_code: Some(end.exit_code),

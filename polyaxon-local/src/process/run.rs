@@ -23,6 +23,7 @@ use super::signal;
 use super::store::Store;
 use crate::blocking::blocking;
 use crate::closing::{Closer, Closing};
+use crate::daemon::Refusal;
 use crate::limits::Limits;
 
 /// How often a group is looked at whose leader has ended.
@@ -43,10 +44,22 @@ pub(crate) enum Lost {
 /// Whose leaving ends the command.
 #[derive(Debug)]
 pub(crate) enum Caller {
-    /// The caller who waits for its end: told of it, or gone.
-    Waits(oneshot::Sender<Result<(), Lost>>),
+    /// The caller who waits for its end, and wants up to `output` bytes of each output.
+    Waits {
+        output: usize,
+        reply: oneshot::Sender<Result<Answer, Lost>>,
+    },
     /// Nobody's: it goes on until its time limit.
     Leaves,
+}
+
+/// What a caller who waited is told.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) end: Arc<End>,
+    /// The text, and whether there was more.
+    pub(crate) stdout: Result<(String, bool), Refusal>,
+    pub(crate) stderr: Result<(String, bool), Refusal>,
 }
 
 /// What watches over an exec needs of the sandbox.
@@ -145,15 +158,18 @@ impl Running {
         let ((ending, duration), stdout, stderr) = tokio::join!(until_exit, pump_out, pump_err);
         let deleted = watch.last_orders();
 
-        let told = settle(&exec, record, pid, ending, duration).await;
+        let output = match &caller {
+            Caller::Waits { output, .. } => Some(*output),
+            Caller::Leaves => None,
+        };
+        let (outcome, answer) = settle(&exec, record, pid, ending, duration, output).await;
         // Whoever knows of the end must not be told that the command still runs.
         drop(permit);
-        let (outcome, reply) = told;
         exec.ends(outcome);
         let abandoned = match caller {
-            Caller::Waits(caller) => {
-                let gone = caller.is_closed();
-                let _gone = caller.send(reply);
+            Caller::Waits { reply, .. } => {
+                let gone = reply.is_closed();
+                let _gone = reply.send(answer);
                 gone
             }
             Caller::Leaves => false,
@@ -180,18 +196,19 @@ pub(crate) enum Removal {
     No,
 }
 
-/// Writes the end down.
+/// Writes the end down, and reads the first bytes of both outputs for a caller who wants them.
 async fn settle(
-    exec: &Exec,
+    exec: &Arc<Exec>,
     record: RecordFile,
     pid: Option<u32>,
     ending: Ending,
     duration: Duration,
-) -> (Outcome, Result<(), Lost>) {
-    let (status, timed_out, reply) = match ending {
-        Ending::Exited(status) => (status, false, Ok(())),
-        Ending::TimedOut(status) => (status, true, Ok(())),
-        Ending::Closed(status) => (status, false, Err(Lost::Closing)),
+    output: Option<usize>,
+) -> (Outcome, Result<Answer, Lost>) {
+    let (status, timed_out, closed) = match ending {
+        Ending::Exited(status) => (status, false, false),
+        Ending::TimedOut(status) => (status, true, false),
+        Ending::Closed(status) => (status, false, true),
         Ending::Unknown(error) => return (Outcome::Orphaned, Err(Lost::Unknown(error))),
     };
     let now = exec.progress();
@@ -206,13 +223,26 @@ async fn settle(
         stderr: now.written(LogStream::Stderr),
     };
     let end = Arc::new(end);
-    let written = Arc::clone(&end);
-    if let Err(error) = blocking(move || record.end(&written)).await {
-        // Its place was taken before the command ran, so this is a disk that fails. The service
-        // knows the end for as long as it runs; a later one will call it an orphan.
-        tracing::error!(%error, exec = exec.id, "the end of a command cannot be written down");
-    }
-    (Outcome::Ended(end), reply)
+    let outcome = Outcome::Ended(Arc::clone(&end));
+    let exec = Arc::clone(exec);
+    let settled = blocking(move || {
+        if let Err(error) = record.end(&end) {
+            // Its place was taken before the command ran, so this is a disk that fails. The service
+            // knows the end for as long as it runs; a later one will call it an orphan.
+            tracing::error!(%error, exec = exec.id, "the end of a command cannot be written down");
+        }
+        let first = |stream| exec.first(stream, output.unwrap_or(0));
+        Ok(Answer {
+            stdout: first(LogStream::Stdout),
+            stderr: first(LogStream::Stderr),
+            end,
+        })
+    });
+    let answer = match settled.await {
+        Ok(_) if closed => Err(Lost::Closing),
+        settled => settled.map_err(Lost::Unknown),
+    };
+    (outcome, answer)
 }
 
 enum Ending {
@@ -237,7 +267,7 @@ struct Watch {
 impl Watch {
     async fn until_exit(&mut self, caller: &mut Caller) -> Ending {
         let (mut timed_out, mut closing) = (false, false);
-        let mut abandoned = matches!(caller, Caller::Leaves);
+        let mut abandoned = false;
         let mut kill_at = None;
         loop {
             tokio::select! {
@@ -293,7 +323,7 @@ impl Watch {
 
 async fn gone(caller: &mut Caller) {
     match caller {
-        Caller::Waits(caller) => caller.closed().await,
+        Caller::Waits { reply, .. } => reply.closed().await,
         Caller::Leaves => std::future::pending().await,
     }
 }

@@ -212,9 +212,6 @@ impl Store {
         length: usize,
     ) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; length];
-        if length == 0 {
-            return Ok(bytes);
-        }
         let file = File::open(self.log(id, stream))?;
         let mut filled = 0;
         while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
