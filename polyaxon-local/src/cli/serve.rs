@@ -7,16 +7,22 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::SignedDuration;
-use polyaxon_local::{Limits, LocalDaemon};
+use polyaxon_local::{Limits, LocalDaemon, PtyLimits};
 use serde_json::json;
 
 use super::{Ends, FaultsFile, LogFormat, address, print_ready, sentence, start_log};
+
+const TERMINALS: &str = "\
+Terminals: the variables POLYAXON_SANDBOX_MAX_PTYS and POLYAXON_SANDBOX_PTY_REPLAY_BYTES hold \
+numbers; POLYAXON_SANDBOX_PTY_IDLE_TTL, POLYAXON_SANDBOX_PTY_TERMINAL_TTL, \
+POLYAXON_SANDBOX_PTY_HEARTBEAT_INTERVAL and POLYAXON_SANDBOX_PTY_PONG_TIMEOUT hold times.";
 
 /// Where the platform puts the token of the daemon.
 const TOKEN: &str = "POLYAXON_SANDBOX_TOKEN";
 
 // The names and values of the variables are those of the platform's daemon.
 #[derive(Args, Debug)]
+#[command(after_help = TERMINALS)]
 pub(super) struct Serve {
     /// The address to listen on; port 0 takes a free one, and without a host all addresses of the
     /// machine are meant.
@@ -98,6 +104,8 @@ impl Serve {
         let mut limits = Limits::default();
         limits.execs_running = self.max_execs;
         limits.state_bytes = self.state_bytes;
+        limits.pty = PtyLimits::from_variables(|name| std::env::var(name).ok())
+            .map_err(|error| error.to_string())?;
         let mut builder = LocalDaemon::builder(self.token()?)
             .listen(self.listen)
             .limits(limits)

@@ -320,9 +320,8 @@ async fn an_interrupt_is_typed_and_reaches_the_job_in_the_foreground() {
             socket.until(&ready).await;
             match by_frame {
                 true => {
-                    socket
-                        .control(&json!({"type": "signal", "signal": name}))
-                        .await
+                    let control = json!({"type": "signal", "signal": name});
+                    socket.control(&control).await;
                 }
                 false => assert_eq!(signal(name).await, 204),
             }
