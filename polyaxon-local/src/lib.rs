@@ -37,7 +37,7 @@
 //! |---|---|
 //! | `/api/v1/{owner}/projects/create` | add a project |
 //! | `/api/v1/{owner}/{project}/runs` | create, get, statuses, approve, stop, namespace of runs |
-//! | `/sandbox/v1/{namespace}/{owner}/{project}/runs/{uuid}/…` | `ping`, `exec`, `exec/stream`, `exec/bg`, `fs/*` of a sandbox |
+//! | `/sandbox/v1/{namespace}/{owner}/{project}/runs/{uuid}/…` | `ping`, `exec`, `exec/stream`, `exec/bg`, `fs/*`, `pty` of a sandbox |
 //!
 //! Only services with the sandbox plugin run; others fail with a status that says so. The limits
 //! of a sandbox are [`Limits`].
