@@ -10,6 +10,7 @@ use polyaxon_client::{ProjectRef, RunUuid};
 use tokio::time::{Instant, sleep_until};
 
 use super::record::{Next, Record};
+use super::store::Store;
 use crate::auth::{self, Secret};
 use crate::closing::{Closer, Closing};
 use crate::daemon::{self, Sandbox};
@@ -71,6 +72,7 @@ pub(crate) struct Pods {
     pub(crate) signing_key: Secret,
     pub(crate) limits: Limits,
     pub(crate) faults: Faults,
+    pub(crate) store: Store,
 }
 
 impl Pods {

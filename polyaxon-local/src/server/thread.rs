@@ -19,6 +19,7 @@ use crate::daemon::{self, Sandbox};
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::folder;
+use crate::gateway;
 use crate::limits::Limits;
 use crate::routes;
 
@@ -167,12 +168,12 @@ fn run(
                 limits,
                 grace,
             } = *daemon;
-            let opened = Sandbox::here(&workdir, &state, token, limits);
+            let opened = Sandbox::here(&workdir, &state, token.clone(), limits);
             let sandbox = Arc::new(runtime.block_on(opened).map_err(|source| Error::State {
                 folder: state,
                 source,
             })?);
-            let router = daemon::router(Arc::clone(&sandbox));
+            let router = gateway::alone(daemon::router(Arc::clone(&sandbox)), token);
             let close = async { sandbox.close(grace).await };
             let _starter_waits = ready.send(());
             runtime.block_on(serve(listener, router, faults, grace, stopped, close));
