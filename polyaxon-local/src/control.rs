@@ -1,6 +1,8 @@
 //! The control plane: projects and runs, in memory.
 
 mod api;
+mod inputs;
+mod job;
 mod life;
 mod lineage;
 mod operation;
@@ -11,6 +13,7 @@ mod record;
 mod series;
 mod store;
 mod streams;
+mod template;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -76,6 +76,12 @@ impl Record {
     pub(crate) fn new(given: Given, operation: Option<Operation>) -> (Self, Next) {
         let now = Timestamp::now();
         let gate = operation.as_ref().is_some_and(|op| op.needs_approval);
+        let mut given = given;
+        if let Some(Ok(inputs)) = operation.as_ref().map(|op| &op.inputs)
+            && !inputs.is_empty()
+        {
+            given.inputs = Value::Object(inputs.clone());
+        }
         let asked = given.pending.clone().filter(|_| operation.is_some());
         let mut record = Self {
             pending: asked.or_else(|| gate.then(|| "approval".to_owned())),

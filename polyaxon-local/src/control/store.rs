@@ -332,8 +332,8 @@ fn check_archive(file: &File) -> Result<()> {
         StorePath::parse(&path.to_string_lossy())?;
         members += 1;
     }
-    let is_empty_archive = members > 0 || file.metadata()?.len() > 0;
-    match is_empty_archive {
+    let is_archive = members > 0 || file.metadata()?.len() > 0;
+    match is_archive {
         true => Ok(()),
         false => Err(Refused::Invalid(
             "The file is no tar archive: it is empty".to_owned(),
