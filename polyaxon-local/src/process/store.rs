@@ -45,6 +45,8 @@ pub(crate) enum NotStored {
 impl Store {
     /// Takes the folder, made where it is not there, and reads what is in it, oldest first. All
     /// records and logs together may take `limit` bytes. Blocks.
+    ///
+    /// An error of the kind `WouldBlock` is a folder that somebody else uses.
     pub(crate) fn open(folder: &Path, limit: u64) -> io::Result<(Self, Vec<Recovered>)> {
         DirBuilder::new()
             .mode(0o700)
@@ -59,7 +61,9 @@ impl Store {
         let folder = folder.canonicalize()?;
         let lock = private(&folder.join("lock"))?;
         lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => io::Error::other("another service uses it"),
+            TryLockError::WouldBlock => {
+                io::Error::new(io::ErrorKind::WouldBlock, "another service uses it")
+            }
             TryLockError::Error(error) => error,
         })?;
         let store = Self {

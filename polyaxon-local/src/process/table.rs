@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::process::Child;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::exec::Exec;
@@ -19,11 +20,15 @@ use super::record::{RecordFile, Started};
 use super::request::Command;
 use super::run::{Caller, Removal, Running, Surroundings};
 use super::spawn::{self, BaseEnv};
-use super::store::{NotStored, Store};
+use super::store::{NotStored, Recovered, Store};
 use crate::blocking::blocking;
 use crate::closing::Closer;
 use crate::daemon::{Refusal, Sandbox};
 use crate::limits::Limits;
+
+/// How long a state folder is waited for that is in use, and how often it is looked at.
+const LOCK_LIMIT: Duration = Duration::from_secs(1);
+const LOCK_CHECK: Duration = Duration::from_millis(20);
 
 /// The execs of one sandbox: records of all, and a task for each that runs, which watches over its
 /// process group until that is empty. The tasks belong to this table and end with it, their groups
@@ -99,8 +104,7 @@ impl Records {
 impl Table {
     /// The table whose records are in `folder`, with those of an earlier service.
     pub(crate) async fn open(folder: PathBuf, limits: &Limits) -> io::Result<Self> {
-        let limit = limits.state_bytes;
-        let (store, found) = blocking(move || Store::open(&folder, limit)).await?;
+        let (store, found) = open(folder, limits.state_bytes).await?;
         let store = Arc::new(store);
         let records = Records::default();
         let mut tags = HashSet::new();
@@ -213,6 +217,23 @@ impl Table {
         let ended = async { while tasks.join_next().await.is_some() {} };
         // Past the limit the set is dropped, which kills the groups once more.
         let _in_time = tokio::time::timeout(limit, ended).await;
+    }
+}
+
+/// A service that has just ended can have left its lock to a child between its fork and its exec,
+/// so a folder in use is asked for again.
+async fn open(folder: PathBuf, limit: u64) -> io::Result<(Store, Vec<Recovered>)> {
+    let deadline = Instant::now() + LOCK_LIMIT;
+    loop {
+        let path = folder.clone();
+        match blocking(move || Store::open(&path, limit)).await {
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline =>
+            {
+                sleep(LOCK_CHECK).await;
+            }
+            opened => return opened,
+        }
     }
 }
 

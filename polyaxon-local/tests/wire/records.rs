@@ -1,13 +1,12 @@
 //! Records and logs on disk: after a restart, at the limits, and when the disk is full.
 
 use std::path::Path;
-use std::time::Duration;
 
 use polyaxon_local::{Error, Limits, LocalDaemon};
 use serde_json::{Value, json};
 
 use crate::execs::{Execs, TOKEN, shell};
-use crate::harness::{code, eventually};
+use crate::harness::code;
 
 async fn daemon(state: &Path, limits: Limits) -> LocalDaemon {
     let builder = LocalDaemon::builder(TOKEN).state_dir(state).limits(limits);
@@ -209,12 +208,13 @@ async fn when_all_records_and_logs_reach_their_limit_nothing_starts_until_some_a
 #[cfg(feature = "cli")]
 mod program {
     use std::process::Stdio;
+    use std::time::Duration;
 
     use tokio::process::{Child, Command};
 
     use super::*;
     use crate::binary::ready_line;
-    use crate::harness::{marker, processes};
+    use crate::harness::{eventually, marker, processes};
 
     /// `serve`, started by `wrapper` where there is one, with its state in `state`.
     async fn serve(state: &Path, wrapper: &[&str]) -> (Child, Execs, u32) {
