@@ -85,6 +85,19 @@ impl Task {
     }
 }
 
+/// When an attempt asks for the end of its workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the three cases are complete")]
+pub enum StopAtEnd {
+    /// It is left as it is, for the caller to end.
+    #[default]
+    Never,
+    /// Where the change is accepted; else it is left for somebody to look into.
+    Accepted,
+    /// However the attempt ends.
+    Always,
+}
+
 /// One task, one model, one workspace and one acceptance, driven to an [`Outcome`].
 ///
 /// What is required is given to [`new`](Self::new), the rest has defaults.
@@ -134,7 +147,8 @@ pub struct Attempt {
     max_output_tokens: u32,
     model_deadline: Duration,
     provision: Option<Duration>,
-    stop_at_end: bool,
+    stop: StopAtEnd,
+    keep_files: bool,
     policies: Vec<Arc<dyn Policy>>,
     approver: Option<Arc<dyn Approver>>,
     fresh: Option<Arc<dyn Workspaces>>,
@@ -169,7 +183,8 @@ impl Attempt {
             max_output_tokens: 1024,
             model_deadline: Duration::from_secs(120),
             provision: None,
-            stop_at_end: false,
+            stop: StopAtEnd::Never,
+            keep_files: false,
             policies: Vec::new(),
             approver: None,
             fresh: None,
@@ -248,9 +263,16 @@ impl Attempt {
         self
     }
 
-    /// Asks for the end of the workspace when the attempt is over. Default: it is left as it is.
-    pub fn stop_at_end(mut self, stop: bool) -> Self {
-        self.stop_at_end = stop;
+    /// When the end of the workspace is asked for, once the attempt is over. Default: never.
+    pub fn stop_at_end(mut self, stop: StopAtEnd) -> Self {
+        self.stop = stop;
+        self
+    }
+
+    /// Keeps the workspace's files as they are at the end, as far as the loop knows them, in the
+    /// folder `files` of the run, however it ends. Default: only the patch is kept.
+    pub fn keep_files(mut self, keep: bool) -> Self {
+        self.keep_files = keep;
         self
     }
 
@@ -351,7 +373,8 @@ impl Attempt {
             run_dir: self.run_dir,
             clock: self.clock,
             cancelled: self.cancelled,
-            stop_at_end: self.stop_at_end,
+            stop: self.stop,
+            keep_files: self.keep_files,
         };
         Ok((setup, parts))
     }

@@ -76,7 +76,10 @@ mod tests {
         for _ in 0..1000 {
             let x = clock.random();
             assert!((0.0..1.0).contains(&x));
-            tenths[(x * 10.0) as usize] += 1;
+            let tenth = (0..10)
+                .rfind(|tenth| x >= f64::from(*tenth) / 10.0)
+                .unwrap();
+            tenths[usize::try_from(tenth).unwrap()] += 1;
         }
         assert!(tenths.iter().all(|count| *count > 40), "{tenths:?}");
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, select};
 
+use crate::attempt::StopAtEnd;
 use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::evidence::RunDir;
@@ -39,7 +40,8 @@ pub(crate) struct Parts {
     pub(crate) run_dir: Option<RunDir>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cancelled: BoxFuture<'static, ()>,
-    pub(crate) stop_at_end: bool,
+    pub(crate) stop: StopAtEnd,
+    pub(crate) keep_files: bool,
 }
 
 /// Drives an attempt to its end.
@@ -148,10 +150,9 @@ impl Driver {
         let Some(run_dir) = &self.parts.run_dir else {
             return;
         };
-        let record = &setup.started.workspace;
         // The caller knows more than we do where it has already written the file.
         if !run_dir.has_workspace()
-            && let Err(error) = run_dir.write_workspace(record)
+            && let Err(error) = run_dir.write_workspace(&setup.started.workspace.flat())
         {
             self.problems
                 .push(format!("workspace.json was not written: {}", error.kind()));
@@ -160,7 +161,11 @@ impl Driver {
 
     async fn finish(mut self, machine: &Machine, mut end: End) -> Outcome {
         let summary = machine.summary();
-        let patch = patch::diff(summary.base, summary.known).unwrap_or_default();
+        let patch = patch::diff(summary.base, summary.known).unwrap_or_else(|error| {
+            self.problems
+                .push(format!("the patch was not made: {}", error.kind()));
+            Vec::new()
+        });
         let patch_sha256 = Digest::of(&patch);
         if let Some(run_dir) = &self.parts.run_dir
             && let Err(error) = run_dir.write_patch(&patch)
@@ -168,9 +173,18 @@ impl Driver {
             self.problems
                 .push(format!("patch.diff was not written: {}", error.kind()));
         }
-        let stop = match self.parts.stop_at_end {
-            true => stop(&*self.parts.workspace, &*self.parts.clock).await,
-            false => StopState::NotRequested,
+        if let Some(run_dir) = &self.parts.run_dir
+            && self.parts.keep_files
+            && let Err(error) = run_dir.write_files(summary.known)
+        {
+            self.problems
+                .push(format!("files were not written: {}", error.kind()));
+        }
+        let stop = match (self.parts.stop, &end) {
+            (StopAtEnd::Always, _) | (StopAtEnd::Accepted, End::Accepted) => {
+                stop(&*self.parts.workspace, &*self.parts.clock).await
+            }
+            (StopAtEnd::Never | StopAtEnd::Accepted, _) => StopState::NotRequested,
         };
         if !matches!(end, End::JournalFailed { .. }) {
             let ended = Ended {

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::manifest::Tree;
 use crate::outcome::Outcome;
 
-/// The folder of a run: `workspace.json`, `actions.jsonl`, `patch.diff`, `outcome.json`.
+/// The folder of a run: `workspace.json`, `actions.jsonl`, `patch.diff`, `outcome.json`, and `files`
+/// where they are kept.
 ///
 /// # Examples
 /// ```no_run
@@ -65,6 +67,21 @@ impl RunDir {
 
     pub(crate) fn write_outcome(&self, outcome: &Outcome) -> io::Result<()> {
         self.write_json("outcome.json", outcome)
+    }
+
+    /// Writes every file of `tree` below `files`.
+    pub(crate) fn write_files(&self, tree: &Tree) -> io::Result<()> {
+        let root = self.folder.join("files");
+        fs::create_dir_all(&root)?;
+        for (path, file) in tree.iter() {
+            // No component is `..` or absolute, so this stays below `root`.
+            let at = root.join(path.as_str());
+            if let Some(folder) = at.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            write_file(&at, file.bytes())?;
+        }
+        Ok(())
     }
 
     fn write_json<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {

@@ -65,14 +65,55 @@ pub trait Observer: Send + Sync {
     fn on(&self, record: &Record);
 }
 
-impl<F> Observer for F
+/// An observer that is a function. Made by [`observer_fn`].
+pub struct ObserverFn<F>(F);
+
+/// An observer that does what `function` does.
+///
+/// # Examples
+/// ```
+/// use agent_loop::journal::{Event, observer_fn};
+///
+/// let turns = observer_fn(|record| {
+///     if let Event::Turn(turn) = &record.event {
+///         eprintln!("turn {}: {}", turn.turn, turn.result.as_str());
+///     }
+/// });
+/// # let _ = turns;
+/// ```
+#[must_use]
+pub fn observer_fn<F>(function: F) -> ObserverFn<F>
+where
+    F: Fn(&Record) + Send + Sync,
+{
+    ObserverFn(function)
+}
+
+impl<F> fmt::Debug for ObserverFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ObserverFn")
+    }
+}
+
+impl<F> Observer for ObserverFn<F>
 where
     F: Fn(&Record) + Send + Sync,
 {
     fn on(&self, record: &Record) {
-        self(record);
+        (self.0)(record);
     }
 }
+
+macro_rules! forward {
+    ($($type:ty),*) => {$(
+        impl<T: Observer + ?Sized> Observer for $type {
+            fn on(&self, record: &Record) {
+                (**self).on(record);
+            }
+        }
+    )*};
+}
+forward!(&T, Box<T>, Arc<T>);
 
 impl<J: Journal + ?Sized> Journal for Box<J> {
     fn append(&mut self, record: &Record, durability: Durability) -> io::Result<()> {

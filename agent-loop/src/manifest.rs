@@ -274,6 +274,7 @@ impl Manifest {
     }
 
     /// The entries in the order of their paths.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&RelPath, &Entry)> {
         self.entries.iter()
     }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Micros;
 use crate::ids::RequestId;
 use crate::private::Private;
+use crate::serde_as;
 
 pub use scripted::{ModelFn, ScriptedModel, model_fn};
 
@@ -187,6 +188,7 @@ pub struct ModelReply {
     /// Which model or deployment answered, where that was said.
     pub served_by: Option<String>,
     /// How long the call waited in a queue, where that was said.
+    #[serde(with = "serde_as::maybe_millis", rename = "queue_ms")]
     pub queue: Option<Duration>,
 }
 
@@ -333,6 +335,7 @@ pub struct ModelError {
     /// What happened.
     pub kind: ModelErrorKind,
     /// How long the server asked to wait.
+    #[serde(with = "serde_as::maybe_millis", rename = "retry_after_ms")]
     pub retry_after: Option<Duration>,
     /// What the failed call has used all the same, where that is known.
     pub usage: Option<Usage>,

@@ -18,7 +18,7 @@ use crate::workspace::StopState;
 ///
 /// Why it ended and whether the change is accepted are two things: an attempt that used up its
 /// turns is not accepted, whatever the model said last.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome {
     /// The task and which try it was.

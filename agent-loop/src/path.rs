@@ -109,7 +109,6 @@ impl RelPath {
     }
 
     /// The folders it is in, outermost first, without the workspace itself.
-    #[must_use]
     pub fn parents(&self) -> impl Iterator<Item = &str> {
         self.0
             .match_indices('/')

@@ -1,6 +1,8 @@
 //! Where files are kept and commands run.
 
 mod memory;
+#[cfg(feature = "polyaxon")]
+mod sandbox;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +20,8 @@ use crate::private::Private;
 use crate::serde_as;
 
 pub use memory::{Fault, FaultAt, MemoryWorkspace, Operation};
+#[cfg(feature = "polyaxon")]
+pub use sandbox::{InvalidFolder, SandboxWorkspace};
 
 /// A place with files in it, in which commands run.
 ///
@@ -193,8 +197,8 @@ impl ExecSpec {
 pub struct ExecReceipt {
     /// Its exit code, where it ended by itself.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
-    pub signal: Option<i32>,
+    /// The signal that ended it: `SIGKILL`.
+    pub signal: Option<String>,
     /// Whether it was ended at its limit. An exit code of 124 says nothing about this.
     pub timed_out: bool,
     /// How long it ran.
@@ -236,7 +240,7 @@ impl ExecReceipt {
     pub fn timed_out(duration: Duration) -> Self {
         Self {
             timed_out: true,
-            signal: Some(9),
+            signal: Some("SIGKILL".to_owned()),
             duration,
             ..Self::default()
         }
@@ -259,10 +263,10 @@ impl ExecReceipt {
     /// How it ended, in a few words.
     #[must_use]
     pub fn ending(&self) -> String {
-        match (self.timed_out, self.exit_code, self.signal) {
+        match (self.timed_out, self.exit_code, self.signal.as_deref()) {
             (true, ..) => format!("ended at its limit after {:.1?}", self.duration),
             (_, Some(code), _) => format!("exit code {code}"),
-            (_, None, Some(signal)) => format!("signal {signal}"),
+            (_, None, Some(signal)) => signal.to_owned(),
             (_, None, None) => "no exit code".to_owned(),
         }
     }
@@ -304,6 +308,12 @@ pub enum StopState {
 }
 
 impl StopState {
+    /// Whether the end was asked for, and the request arrived.
+    #[must_use]
+    pub fn is_requested(&self) -> bool {
+        matches!(self, Self::Requested | Self::Confirmed)
+    }
+
     /// The request failed.
     #[must_use]
     pub fn failed(detail: Private) -> Self {
@@ -440,10 +450,10 @@ mod tests {
         let late = ExecReceipt::timed_out(Duration::from_millis(1500));
         assert_eq!(late.ending(), "ended at its limit after 1.5s");
         let killed = ExecReceipt {
-            signal: Some(11),
+            signal: Some("SIGSEGV".to_owned()),
             ..ExecReceipt::default()
         };
-        assert_eq!(killed.ending(), "signal 11");
+        assert_eq!(killed.ending(), "SIGSEGV");
         assert_eq!(ExecReceipt::default().ending(), "no exit code");
     }
 

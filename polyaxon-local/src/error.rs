@@ -33,6 +33,16 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The folder for the records and logs of execs cannot be used: it cannot be made or read,
+    /// belongs to another user, or another service uses it.
+    #[error("cannot keep the records of execs in {}", folder.display())]
+    #[non_exhaustive]
+    State {
+        /// The folder that was asked for.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The thread or the runtime of the server cannot be made.
     #[error("cannot start the server's own threads")]
     Runtime(#[source] io::Error),

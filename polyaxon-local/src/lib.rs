@@ -41,7 +41,7 @@
 //! |---|---|
 //! | `/api/v1/{owner}/projects/create` | add a project |
 //! | `/api/v1/{owner}/{project}/runs` | create, get, statuses, approve, stop, namespace of runs |
-//! | `/sandbox/v1/{namespace}/{owner}/{project}/runs/{uuid}/…` | `ping`, `exec`, `fs/*` of a sandbox |
+//! | `/sandbox/v1/{namespace}/{owner}/{project}/runs/{uuid}/…` | `ping`, `exec`, `exec/stream`, `exec/bg`, `fs/*`, `pty` of a sandbox |
 //!
 //! Only services with the sandbox plugin run; others fail with a status that says so. The limits
 //! of a sandbox are [`Limits`].
@@ -55,6 +55,7 @@
 #![deny(unsafe_code)]
 #![cfg(unix)]
 
+mod activity;
 mod auth;
 mod blocking;
 mod closing;
@@ -69,6 +70,7 @@ mod isolation;
 mod limits;
 mod pod;
 mod process;
+mod pty;
 mod report;
 mod routes;
 mod server;
@@ -77,6 +79,6 @@ mod sys;
 pub use error::Error;
 pub use faults::{Fault, FaultRule, Faults};
 pub use isolation::{Isolation, IsolationLevel};
-pub use limits::Limits;
+pub use limits::{Limits, PtyLimits};
 pub use report::{Layer, LayerState, Report};
 pub use server::{LocalDaemon, LocalDaemonBuilder, LocalServer, LocalServerBuilder};

@@ -8,5 +8,23 @@
     reason = "helpers of tests; a failure is a failed test"
 )]
 
+pub mod agent;
 pub mod contract;
 pub mod local;
+
+/// The examples of the READMEs compile.
+#[cfg(doctest)]
+mod readmes {
+    #[doc = include_str!("../../README.md")]
+    struct Root;
+    #[doc = include_str!("../../polyaxon-client/README.md")]
+    struct PolyaxonClient;
+    #[doc = include_str!("../../polyaxon-sandbox/README.md")]
+    struct PolyaxonSandbox;
+    #[doc = include_str!("../../polyaxon-tracking/README.md")]
+    struct PolyaxonTracking;
+    #[doc = include_str!("../../polyaxon-local/README.md")]
+    struct PolyaxonLocal;
+    #[doc = include_str!("../../agent-loop/README.md")]
+    struct AgentLoop;
+}

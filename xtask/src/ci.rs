@@ -47,6 +47,19 @@ pub(crate) fn run() -> Result<()> {
             .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
     tidy::run()?;
+    // Whether they run, not how fast.
+    step::run(
+        "benches, each once",
+        &mut cargo(&[
+            "bench",
+            "-p",
+            "polyaxon-benches",
+            "--profile",
+            "dev",
+            "--",
+            "--test",
+        ])?,
+    )?;
     examples()
 }
 

@@ -75,6 +75,8 @@ fn provision(
     let data = scratch.join("control-plane");
     let mut command = Command::new(polyaxon.program());
     command
+        // Leaves no compiled files beside the scripts.
+        .arg("-B")
         .arg(scripts.join("control_plane.py"))
         .args([data.as_os_str(), LOCK_SECONDS.as_ref()])
         .stderr(File::create(scratch.join("control-plane.log"))?);
@@ -92,12 +94,11 @@ struct Built {
 fn build() -> Result<Built> {
     println!("── real: build");
     let started = Instant::now();
+    // Of the whole workspace, so that the features are those of `cargo test --workspace`, and so
+    // what that has built is used again.
     let output = step::cargo(&[
         "build",
-        "-p",
-        "polyaxon-tests",
-        "-p",
-        "polyaxon-local",
+        "--workspace",
         "--test",
         "real",
         "--bin",

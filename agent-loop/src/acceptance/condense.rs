@@ -27,7 +27,7 @@ pub(super) fn failures(report: &Report, raw: &[u8], fixtures: &Tree, tree: &Tree
             tail(&printable(raw), 300).trim()
         )),
         count if count > MOST_FAILURES => {
-            lines.push(format!("- and {} more", count - MOST_FAILURES))
+            lines.push(format!("- and {} more", count - MOST_FAILURES));
         }
         _ => {}
     }

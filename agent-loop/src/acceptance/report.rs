@@ -94,9 +94,8 @@ impl Summary {
             .or(rest_of_line.strip_prefix("test in "))?;
         seconds.strip_suffix('s')?.parse::<f64>().ok()?;
         let ran = ran.parse().ok()?;
-        let word = match rest {
-            ["", word, ..] => word,
-            _ => return None,
+        let ["", word, ..] = rest else {
+            return None;
         };
         let (word, counts) = match word.split_once(" (") {
             Some((word, counts)) => (word, counts.strip_suffix(')')?),

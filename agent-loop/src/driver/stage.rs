@@ -16,6 +16,8 @@ use crate::workspace::{ExecReceipt, ExecSpec, Lookup, Precondition, Workspace, W
 const COPY: &str = "work";
 /// How much longer than its limit the answer of a command may take.
 const EXEC_MARGIN: Duration = Duration::from_secs(30);
+/// How long a fresh place may take. A sandbox has to be scheduled, and its image pulled.
+const FRESH_LIMIT: Duration = Duration::from_secs(900);
 /// How long to wait between two questions after a command whose answer was lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
@@ -37,8 +39,12 @@ impl Places<'_> {
     async fn place(&self, id: &RequestId, at: At) -> Result<Arc<dyn Workspace>, WorkspaceError> {
         match (at, self.fresh) {
             (At::Here, _) => self.reading(self.workspace.fresh_dir(id)).await,
-            // A sandbox has to be scheduled; how long that may take is for the maker to say.
-            (At::Fresh, Some(fresh)) => fresh.fresh(id).await,
+            (At::Fresh, Some(fresh)) => {
+                let place = within(self.clock, FRESH_LIMIT, fresh.fresh(id)).await;
+                let none =
+                    || WorkspaceError::Failed(Private::new("no fresh place within the limit"));
+                place.unwrap_or_else(|| Err(none()))
+            }
             (At::Fresh, None) => Err(WorkspaceError::Failed(Private::new(
                 "nobody makes fresh places",
             ))),

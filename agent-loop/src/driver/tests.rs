@@ -10,7 +10,7 @@ use futures::future::{pending, ready};
 use super::*;
 use crate::Attempt;
 use crate::budget::Budget;
-use crate::journal::{FileJournal, JournalReader, MemoryJournal, TurnResult};
+use crate::journal::{FileJournal, JournalReader, MemoryJournal, TurnResult, observer_fn};
 use crate::model::{ModelRequest, ScriptedModel};
 use crate::outcome::{AcceptanceState, Limit};
 use crate::policy::{Approval, Decision, policy_fn};
@@ -109,11 +109,11 @@ async fn workspace_json_is_there_before_anything_is_done_and_the_callers_own_sta
         let file = folder.path().join("workspace.json");
         let seen = Arc::new(AtomicBool::new(false));
         let (at_start, early) = (file.clone(), Arc::clone(&seen));
-        let observer = move |record: &Record| {
+        let observer = observer_fn(move |record| {
             if record.event.kind() == "started" {
                 early.store(at_start.exists(), Ordering::SeqCst);
             }
-        };
+        });
         attempt(script(), &pretending())
             .record_in(run)
             .observer(observer)
@@ -367,17 +367,38 @@ async fn a_cancelled_attempt_ends_with_its_evidence() {
 
 #[tokio::test]
 async fn a_workspace_is_only_stopped_where_that_was_asked_for() {
-    let outcome = attempt(script(), &pretending()).drive().await.unwrap();
-    assert_eq!(outcome.stop, StopState::NotRequested);
-    let outcome = attempt(script(), &pretending())
-        .stop_at_end(true)
-        .drive()
-        .await
-        .unwrap();
-    assert_eq!(
-        (outcome.stop, outcome.end),
-        (StopState::Confirmed, End::Accepted)
-    );
+    let unfinished = || model(["{}", "{}", "{}"].map(str::to_owned));
+    let (asked, not) = (StopState::Confirmed, StopState::NotRequested);
+    let table = [
+        (StopAtEnd::Never, not.clone(), not.clone()),
+        (StopAtEnd::Accepted, asked.clone(), not),
+        (StopAtEnd::Always, asked.clone(), asked),
+    ];
+    for (stop, accepted, not_accepted) in table {
+        let attempt_with = |replies| attempt(replies, &pretending()).stop_at_end(stop).drive();
+        let outcome = attempt_with(script()).await.unwrap();
+        assert_eq!(
+            (outcome.end, outcome.stop),
+            (End::Accepted, accepted),
+            "{stop:?}"
+        );
+        let outcome = attempt_with(unfinished()).await.unwrap();
+        assert!(!outcome.is_accepted());
+        assert_eq!(outcome.stop, not_accepted, "{stop:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_files_are_kept_where_that_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = RunDir::create(folder.path()).unwrap();
+    let kept = attempt(script(), &pretending())
+        .record_in(run)
+        .keep_files(true);
+    let outcome = kept.drive().await.unwrap();
+    assert_eq!(outcome.evidence_errors, Vec::<String>::new());
+    let source = fs::read_to_string(folder.path().join("files/amounts.py")).unwrap();
+    assert_eq!(source, RIGHT);
 }
 
 /// Answers every question alike, after three seconds.
@@ -498,7 +519,7 @@ async fn an_observer_sees_what_the_journal_holds() {
     let journal = MemoryJournal::new();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let watching = Arc::clone(&seen);
-    let observer = move |record: &Record| watching.lock().unwrap().push(record.clone());
+    let observer = observer_fn(move |record| watching.lock().unwrap().push(record.clone()));
     attempt(script(), &pretending())
         .journal(journal.clone())
         .observer(observer)

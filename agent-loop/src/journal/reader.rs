@@ -34,7 +34,7 @@ pub struct ReadJournal {
 #[expect(clippy::exhaustive_enums, reason = "the two cases are complete")]
 pub enum JournalEntry {
     /// A record that this version knows.
-    Known(Record),
+    Known(Box<Record>),
     /// A record of another kind, which says that it may be passed over.
     Skipped {
         /// Its number.
@@ -237,7 +237,9 @@ impl Line<'_> {
             Ok(event) => {
                 let at = Timestamp::from_millisecond(self.at_ms)
                     .map_err(|_| "has a time that is none".to_owned())?;
-                Ok(JournalEntry::Known(Record::new(self.seq, at, event)))
+                Ok(JournalEntry::Known(Box::new(Record::new(
+                    self.seq, at, event,
+                ))))
             }
             Err(_) if self.ext => Ok(JournalEntry::Skipped {
                 seq: self.seq,

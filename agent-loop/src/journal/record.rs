@@ -124,6 +124,24 @@ pub struct WorkspaceRecord {
     pub capabilities: Capabilities,
 }
 
+impl WorkspaceRecord {
+    /// As `workspace.json` has it: what the workspace says of itself, and beside it what it can do.
+    pub(crate) fn flat(&self) -> serde_json::Value {
+        let mut members = match &self.identity {
+            serde_json::Value::Object(members) => members.clone(),
+            serde_json::Value::Null => serde_json::Map::new(),
+            other => [("identity".to_owned(), other.clone())]
+                .into_iter()
+                .collect(),
+        };
+        members.insert(
+            "capabilities".to_owned(),
+            serde_json::json!(self.capabilities),
+        );
+        members.into()
+    }
+}
+
 /// A question to the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]

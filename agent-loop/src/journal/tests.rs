@@ -23,7 +23,9 @@ async fn recorded(content: &str) -> (tempfile::TempDir, Outcome, Vec<Record>) {
     let outcome = attempt(script, &pretending())
         .record_in(RunDir::create(folder.path()).unwrap())
         .clock(JumpingClock::default())
-        .observer(move |record: &Record| watching.lock().unwrap().push(record.clone()))
+        .observer(observer_fn(move |record| {
+            watching.lock().unwrap().push(record.clone());
+        }))
         .drive()
         .await
         .unwrap();
@@ -35,7 +37,7 @@ fn known(journal: &ReadJournal) -> Vec<Record> {
     let entries = journal.records.iter();
     entries
         .map(|entry| match entry {
-            JournalEntry::Known(record) => record.clone(),
+            JournalEntry::Known(record) => Record::clone(record),
             JournalEntry::Skipped { kind, .. } => panic!("{kind} was skipped"),
         })
         .collect()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::check::{Checking, Judgement};
 use super::view::CheckView;
-use super::{Effect, MOST_FAILURES, Machine, Phase};
+use super::{Effect, Machine, Phase};
 use crate::acceptance::{Level, StageRun, Verdict};
 use crate::action::Action;
 use crate::digest::Digest;
@@ -18,6 +18,9 @@ use crate::private::Private;
 use crate::prompt::BYTE_ORDER_MARK;
 use crate::text::one_line;
 use crate::workspace::{Precondition, WorkspaceError};
+
+/// Failures of the workspace in a row after which it is given up.
+const MOST_FAILURES: u32 = 3;
 
 /// What is being done, and for what.
 #[derive(Clone, Debug)]
@@ -153,7 +156,7 @@ impl Machine {
             (Doing::Read { path }, answer) => self.was_read(&path, answer),
             (Doing::Write(writing), Answer::Put) => self.was_written(&writing),
             (Doing::Write(writing), Answer::Failed(error)) => self.not_written(id, writing, error),
-            (Doing::Probe(writing), answer) => self.probed(id, writing, answer),
+            (Doing::Probe(writing), answer) => self.probed(id, writing, &answer),
             (Doing::Check(checking), Answer::Stage(run)) => self.ran(checking, run, took),
             (Doing::Check(checking), Answer::Failed(error)) => {
                 self.did_not_run(id, &checking, error, took);
@@ -259,8 +262,8 @@ impl Machine {
     }
 
     /// A write whose answer was lost: what is there says whether it was done.
-    fn probed(&mut self, id: &RequestId, writing: Writing, answer: Answer) {
-        let found = match &answer {
+    fn probed(&mut self, id: &RequestId, writing: Writing, answer: &Answer) {
+        let found = match answer {
             Answer::Got(bytes) => Some(Precondition::Is(Digest::of(bytes))),
             Answer::Failed(WorkspaceError::NotFound) => Some(Precondition::Absent),
             _ => None,

@@ -119,10 +119,12 @@ impl MemoryWorkspace {
     where
         F: Fn(&ExecSpec, &mut Tree) -> Result<ExecReceipt, WorkspaceError> + Send + Sync + 'static,
     {
-        let mut capabilities = Capabilities::default();
-        capabilities.cas_put = true;
-        capabilities.lstat = true;
-        capabilities.kills_tree = true;
+        let capabilities = Capabilities {
+            cas_put: true,
+            lstat: true,
+            kills_tree: true,
+            ..Capabilities::default()
+        };
         let state = Mutex::default();
         let shared = Shared {
             command: Box::new(command),

@@ -7,16 +7,22 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::SignedDuration;
-use polyaxon_local::{Limits, LocalDaemon};
+use polyaxon_local::{Limits, LocalDaemon, PtyLimits};
 use serde_json::json;
 
 use super::{Ends, FaultsFile, LogFormat, address, print_ready, sentence, start_log};
+
+const TERMINALS: &str = "\
+Terminals: the variables POLYAXON_SANDBOX_MAX_PTYS and POLYAXON_SANDBOX_PTY_REPLAY_BYTES hold \
+numbers; POLYAXON_SANDBOX_PTY_IDLE_TTL, POLYAXON_SANDBOX_PTY_TERMINAL_TTL, \
+POLYAXON_SANDBOX_PTY_HEARTBEAT_INTERVAL and POLYAXON_SANDBOX_PTY_PONG_TIMEOUT hold times.";
 
 /// Where the platform puts the token of the daemon.
 const TOKEN: &str = "POLYAXON_SANDBOX_TOKEN";
 
 // The names and values of the variables are those of the platform's daemon.
 #[derive(Args, Debug)]
+#[command(after_help = TERMINALS)]
 pub(super) struct Serve {
     /// The address to listen on; port 0 takes a free one, and without a host all addresses of the
     /// machine are meant.
@@ -40,6 +46,19 @@ pub(super) struct Serve {
         default_value = "/opt/polyaxon/sandbox-token"
     )]
     token_file: PathBuf,
+    /// The folder to keep the records and the output of commands in; a later `serve` finds them
+    /// there. Two at once cannot use one.
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "POLYAXON_SANDBOX_STATE_DIR",
+        default_value = "/tmp/plx-exec"
+    )]
+    state_dir: PathBuf,
+    /// How many bytes those may take, a record counted as 4096. Above, output is dropped, and
+    /// nothing more is started until some are deleted.
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::STATE_BYTES)]
+    state_bytes: u64,
     /// How many commands run at once.
     #[arg(
         long,
@@ -84,9 +103,13 @@ impl Serve {
         let mut ends = Ends::listen()?;
         let mut limits = Limits::default();
         limits.execs_running = self.max_execs;
+        limits.state_bytes = self.state_bytes;
+        limits.pty = PtyLimits::from_variables(|name| std::env::var(name).ok())
+            .map_err(|error| error.to_string())?;
         let mut builder = LocalDaemon::builder(self.token()?)
             .listen(self.listen)
             .limits(limits)
+            .state_dir(self.state_dir)
             .shutdown_timeout(self.shutdown_timeout)
             .faults(self.faults.read()?);
         if let Some(root) = self.root {

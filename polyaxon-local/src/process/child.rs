@@ -22,9 +22,11 @@ use crate::sys::{self, Report, Setup};
 
 /// A command that was started, the pipes to it, and the processes that come from it.
 #[derive(Debug)]
-pub(crate) struct Started {
+pub(crate) struct Spawned {
     pub(crate) child: Child,
     pub(crate) tree: Tree,
+    /// The process on this machine. It leads a session and a group.
+    pub(crate) leader: Pid,
     /// There where the command was prepared with a pipe.
     pub(crate) stdin: Option<ChildStdin>,
     pub(crate) stdout: Option<ChildStdout>,
@@ -66,7 +68,7 @@ pub(crate) async fn start(
     mut command: Command,
     ground: &Ground,
     how: How,
-) -> io::Result<Started> {
+) -> io::Result<Spawned> {
     let (mut told, report) = pipe_with(PipeFlags::CLOEXEC)?;
     let (life_end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&told, OFlags::NONBLOCK)?;
@@ -117,13 +119,14 @@ pub(crate) async fn start(
         }
     };
     let id = facts.own.ok_or_else(lost)?.as_raw_nonzero();
-    Ok(Started {
+    Ok(Spawned {
         child: Child {
             id: id.get().cast_unsigned(),
             watch,
             ended: None,
         },
         tree,
+        leader: host,
         stdin,
         stdout,
         stderr,

@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use serde_json::json;
 
-use super::child::{self, How, Started};
+use super::child::{self, How, Spawned};
 use super::request::Command;
 use crate::daemon::Refusal;
 use crate::pod::Ground;
@@ -54,6 +54,16 @@ impl BaseEnv {
             variables: std::env::vars_os()
                 .filter(|(name, _)| name != SANDBOX_TOKEN_VARIABLE)
                 .collect(),
+        }
+    }
+
+    /// Adds what the run's container is given. A `PATH` of it is where programs are looked for.
+    pub(crate) fn extend(&mut self, container: BTreeMap<String, String>) {
+        for (name, value) in container {
+            if name == "PATH" {
+                self.search = value.clone().into();
+            }
+            self.variables.insert(name.into(), value.into());
         }
     }
 
@@ -136,36 +146,60 @@ pub(crate) fn workdir_not_found(path: &str) -> Refusal {
         .details(json!({"kind": "workdir_not_found", "started": false}))
 }
 
-/// Starts `command` in `workdir`.
+/// Where and how a command is started.
+#[derive(Debug)]
+pub(crate) struct Site<'a> {
+    pub(crate) base: &'a BaseEnv,
+    pub(crate) ground: &'a Ground,
+    pub(crate) workdir: OwnedFd,
+    pub(crate) limits: sys::Limits,
+}
+
+/// The three standard streams of a command.
+#[derive(Debug)]
+pub(crate) enum Streams {
+    /// A pipe each; the input is empty unless the command has one.
+    Pipes,
+    /// A terminal, for all three and as its own.
+    Terminal([OwnedFd; 3]),
+}
+
+/// Starts `command`, as the leader of a new session.
 pub(crate) async fn spawn(
     command: &Command,
-    base: &BaseEnv,
-    ground: &Ground,
-    workdir: OwnedFd,
-    limits: sys::Limits,
-) -> Result<Started, Refusal> {
+    site: Site<'_>,
+    streams: Streams,
+) -> Result<Spawned, Refusal> {
     let program = command.program.as_str();
-    let file = base
-        .find(program, ground)
+    let file = site
+        .base
+        .find(program, site.ground)
         .map_err(|why| why.refuse(program))?;
     let mut prepared = tokio::process::Command::new(file);
     prepared
         .arg0(program)
         .args(&command.arguments)
         .env_clear()
-        .envs(base.edited(&command.env))
-        .stdin(match command.stdin {
-            Some(_) => Stdio::piped(),
-            None => Stdio::null(),
-        })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let how = How {
-        workdir,
-        terminal: false,
-        limits,
+        .envs(site.base.edited(&command.env));
+    let terminal = matches!(streams, Streams::Terminal(_));
+    match streams {
+        Streams::Pipes => prepared
+            .stdin(match command.stdin {
+                Some(_) => Stdio::piped(),
+                None => Stdio::null(),
+            })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+        Streams::Terminal([input, output, errors]) => {
+            prepared.stdin(input).stdout(output).stderr(errors)
+        }
     };
-    child::start(prepared, ground, how)
+    let how = How {
+        workdir: site.workdir,
+        terminal,
+        limits: site.limits,
+    };
+    child::start(prepared, site.ground, how)
         .await
         .map_err(|error| NotStarted::from_io(error).refuse(program))
 }

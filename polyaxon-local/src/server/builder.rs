@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::LocalServer;
 use super::thread::{Service, Thread};
 use crate::auth::Secret;
-use crate::control::{Control, Pods};
+use crate::control::{Control, Pods, Store};
 use crate::error::Error;
 use crate::faults::{FaultRule, Faults};
 use crate::isolation::{Confinement, Isolation};
@@ -160,8 +160,9 @@ impl LocalServerBuilder {
             signing_key: Secret::random(),
             limits: self.limits,
             faults: self.faults.clone(),
+            store: Store::new(path.join("store")),
         };
-        let control = Control::new(token.clone(), projects.iter().cloned().collect(), pods);
+        let control = Control::new(token.clone(), projects.iter().cloned(), pods);
         let service = Service::Plane(Box::new(control), folder);
         let thread = Thread::start(listener, service, self.faults.clone()).await?;
         Ok(LocalServer {

@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tempfile::TempDir;
+
 use super::builder::{check_token, listen};
 use super::thread::{Daemon, Service, Thread};
 use crate::auth::Secret;
@@ -39,6 +41,8 @@ pub struct LocalDaemon {
     workdir: PathBuf,
     faults: Faults,
     thread: Thread,
+    /// Removed behind the end of the thread, where it is ours.
+    state: Option<TempDir>,
 }
 
 impl LocalDaemon {
@@ -48,6 +52,7 @@ impl LocalDaemon {
         LocalDaemonBuilder {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             workdir: None,
+            state_dir: None,
             token: Secret::new(token),
             limits: Limits::default(),
             faults: Faults::new(),
@@ -87,7 +92,14 @@ impl LocalDaemon {
     /// # Cancel safety
     /// Dropping the future drops the daemon, which stops it all the same.
     pub async fn stop(self) -> Result<(), Error> {
-        self.thread.stop().await
+        let stopped = self.thread.stop().await;
+        let removed = self.state.map(TempDir::close).transpose();
+        stopped.and(match removed {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Error::Stop {
+                left: format!("the records of execs could not be removed: {error}"),
+            }),
+        })
     }
 }
 
@@ -106,6 +118,7 @@ impl fmt::Debug for LocalDaemon {
 pub struct LocalDaemonBuilder {
     listen: SocketAddr,
     workdir: Option<PathBuf>,
+    state_dir: Option<PathBuf>,
     token: Secret,
     limits: Limits,
     faults: Faults,
@@ -123,6 +136,14 @@ impl LocalDaemonBuilder {
     /// directory. It confines nothing.
     pub fn workdir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.workdir = Some(folder.into());
+        self
+    }
+
+    /// Where the records and the output of execs are kept; made if it is not there. They are found
+    /// again by the next daemon that is given this folder; two at once cannot use one. Default: a
+    /// folder that is removed when the daemon stops.
+    pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(folder.into());
         self
     }
 
@@ -149,7 +170,7 @@ impl LocalDaemonBuilder {
     /// # Errors
     /// [`Error::Config`] for a token that no header can carry, [`Error::Listen`] for an address
     /// that is taken or not ours, [`Error::Root`] for a `workdir` that is none and cannot be made,
-    /// [`Error::Runtime`] where the system has no thread left.
+    /// [`Error::State`] for a `state_dir` that cannot be used, [`Error::Runtime`] where the system has no thread left.
     ///
     /// # Cancel safety
     /// A daemon that was started when the future is dropped is stopped.
@@ -161,8 +182,13 @@ impl LocalDaemonBuilder {
             source,
         })?;
         let (listener, address) = listen(self.listen)?;
+        let (state_dir, state) = match self.state_dir {
+            Some(folder) => (folder, None),
+            None => own_state()?,
+        };
         let daemon = Daemon {
             workdir: workdir.clone(),
+            state: state_dir,
             token: self.token,
             limits: self.limits,
             grace: self.grace,
@@ -174,7 +200,22 @@ impl LocalDaemonBuilder {
             workdir,
             faults: self.faults,
             thread,
+            state,
         })
+    }
+}
+
+/// A folder for this daemon only.
+fn own_state() -> Result<(PathBuf, Option<TempDir>), Error> {
+    let made = tempfile::Builder::new()
+        .prefix("polyaxon-local-state-")
+        .tempdir();
+    match made {
+        Ok(folder) => Ok((folder.path().to_owned(), Some(folder))),
+        Err(source) => Err(Error::State {
+            folder: std::env::temp_dir(),
+            source,
+        }),
     }
 }
 

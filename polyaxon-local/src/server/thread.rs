@@ -19,6 +19,7 @@ use crate::daemon::{self, Sandbox};
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::folder;
+use crate::gateway;
 use crate::limits::Limits;
 use crate::routes;
 
@@ -42,6 +43,8 @@ pub(super) enum Service {
 /// One daemon for the file system that the service runs in.
 pub(super) struct Daemon {
     pub(super) workdir: PathBuf,
+    /// Where records and logs of execs are kept.
+    pub(super) state: PathBuf,
     pub(super) token: Secret,
     pub(super) limits: Limits,
     /// How long calls and commands get at the end.
@@ -160,12 +163,17 @@ fn run(
         Service::Daemon(daemon) => {
             let Daemon {
                 workdir,
+                state,
                 token,
                 limits,
                 grace,
             } = *daemon;
-            let sandbox = Arc::new(Sandbox::here(&workdir, token, limits));
-            let router = daemon::router(Arc::clone(&sandbox));
+            let opened = Sandbox::here(&workdir, &state, token.clone(), limits);
+            let sandbox = Arc::new(runtime.block_on(opened).map_err(|source| Error::State {
+                folder: state,
+                source,
+            })?);
+            let router = gateway::alone(daemon::router(Arc::clone(&sandbox)), token);
             let close = async { sandbox.close(grace).await };
             let _starter_waits = ready.send(());
             runtime.block_on(serve(listener, router, faults, grace, stopped, close));

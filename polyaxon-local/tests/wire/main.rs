@@ -7,17 +7,27 @@
     reason = "clippy sees tests in functions marked so, not in what they call"
 )]
 
+mod background;
 #[cfg(feature = "cli")]
 mod binary;
 mod control;
 mod environment;
 mod escapes;
 mod exec;
+mod execs;
 mod faults;
 mod files;
 mod gateway;
 mod harness;
+mod jobs;
 mod lifetime;
+mod lineage;
+mod listing;
 mod processes;
+mod pty;
+mod pty_life;
+mod records;
 #[cfg(feature = "cli")]
 mod serve;
+mod socket;
+mod streams;

@@ -28,6 +28,9 @@ fn serve(arguments: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
+    // One of its own for each, which goes with the build.
+    let state = format!("{}/state-{}", env!("CARGO_TARGET_TMPDIR"), marker());
+    command.env("POLYAXON_SANDBOX_STATE_DIR", state);
     command
 }
 
@@ -321,4 +324,37 @@ async fn the_doctor_reports_every_layer_and_ends_well() {
         assert!(text.contains(layer["name"].as_str().unwrap()), "{text}");
     }
     assert!(text.contains("no boundary against hostile code"), "{text}");
+}
+
+#[tokio::test]
+async fn terminals_have_the_limits_that_the_platform_sets_and_end_with_the_daemon() {
+    let mut command = serve(&[]);
+    command
+        .env("POLYAXON_SANDBOX_TOKEN", TOKEN)
+        .env("POLYAXON_SANDBOX_MAX_PTYS", "1");
+    let daemon = started(&mut command).await;
+    let mark = marker();
+    let script = format!("set -m; trap '' TERM HUP; sleep {mark} & sleep {mark}; :");
+    let body = json!({"command": ["sh", "-c", script]});
+    let create = || reply(daemon.request(Method::POST, "pty").json(&body));
+    let (status, created) = create().await;
+    assert_eq!(status, 201, "{created}");
+    let (status, answer) = create().await;
+    assert_eq!((status.as_u16(), code(&answer)), (429, "rate_limited"));
+    eventually("the jobs", async || {
+        (processes(&mark).len() > 2).then_some(())
+    })
+    .await;
+    signal(&daemon.child, "TERM");
+    let (status, log) = ended(daemon.child).await;
+    assert!(status.success(), "{status} {log}");
+    assert_eq!(processes(&mark), [] as [u32; 0]);
+
+    let mut command = serve(&[]);
+    command
+        .env("POLYAXON_SANDBOX_TOKEN", TOKEN)
+        .env("POLYAXON_SANDBOX_PTY_IDLE_TTL", "soon");
+    let (status, log) = ended(command.spawn().unwrap()).await;
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("POLYAXON_SANDBOX_PTY_IDLE_TTL"), "{log}");
 }

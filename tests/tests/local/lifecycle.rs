@@ -75,6 +75,20 @@ async fn a_sandbox_ends_by_itself_when_its_time_is_over() {
 }
 
 #[tokio::test]
+async fn commands_have_the_environment_of_the_spec() {
+    let server = LocalServer::start().await.unwrap();
+    let spec = SandboxSpec::image("i")
+        .env("LEVEL", "high")
+        .env("HOME", "/tmp");
+    let sandbox = SandboxClient::launch(&client_of(&server), server.project(), &spec)
+        .await
+        .unwrap();
+    let exec = Exec::shell("printf '%s %s %s' $LEVEL $HOME $EXTRA").env("EXTRA", "more");
+    let result = sandbox.process().exec(&exec).await.unwrap();
+    assert_eq!(result.stdout.text().unwrap(), "high /tmp more");
+}
+
+#[tokio::test]
 async fn a_client_that_connects_by_run_uuid_uses_the_same_sandbox() {
     let local = LocalSandbox::start().await;
     local

@@ -3,10 +3,10 @@
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod program;
+#[cfg(test)]
 mod provided;
 #[cfg(test)]
 mod python_client;
 #[cfg(test)]
 mod runs;
-#[cfg(test)]
-mod server;

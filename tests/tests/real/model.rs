@@ -6,8 +6,8 @@ use agent_loop::action::{self, Action, Defect};
 use agent_loop::model::openai::OpenAi;
 use agent_loop::{Finish, Message, Model as _, ModelErrorKind, ModelRequest};
 
+use crate::program::{Program, free_port};
 use crate::provided::{scratch, script};
-use crate::server::{Server, free_port};
 
 const KEY: &str = "a-key-of-the-test";
 
@@ -18,14 +18,14 @@ const WINDOW: u64 = 4096;
 const SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required":["step"],"properties":{"step":{"anyOf":[{"type":"object","additionalProperties":false,"required":["action","path"],"properties":{"action":{"type":"string","enum":["read"]},"path":{"type":"string","enum":["amounts.py","test_amounts.py"]}}},{"type":"object","additionalProperties":false,"required":["action"],"properties":{"action":{"type":"string","enum":["check"]}}}]}}}"#;
 
 /// A server, loading or loaded, and where it is.
-fn start() -> (Server, String) {
+fn start() -> (Program, String) {
     let port = free_port();
     let mut command = script("REAL_MODEL_PYTHON", "model_server.py");
     let log = scratch("model").join(format!("{port}.log"));
     command
         .args([&port.to_string(), KEY])
         .stderr(std::fs::File::create(log).unwrap());
-    let server = Server::spawn(&mut command);
+    let server = Program::spawn(&mut command);
     (server, format!("http://127.0.0.1:{port}/v1"))
 }
 

@@ -20,6 +20,8 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
 /// A script of `tests/real`, run by the Python that `python` names.
 pub(crate) fn script(python: &str, name: &str) -> Command {
     let mut command = Command::new(get(python));
+    // Leaves no compiled files beside the scripts.
+    command.arg("-B");
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/real/").to_owned() + name);
     command
 }

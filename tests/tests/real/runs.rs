@@ -10,8 +10,8 @@ use polyaxon_client::{Client, Config, Effect, Error, ProjectRef, RunUuid, Token}
 use polyaxon_sandbox::{SandboxClient, SandboxSpec};
 use serde_json::{Value, json};
 
+use crate::program::Program;
 use crate::provided::{self, scratch, script};
-use crate::server::Server;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -478,13 +478,13 @@ async fn a_server_whose_database_is_busy_is_asked_again_where_that_does_no_harm(
         .arg(&folder)
         .arg("0.05")
         .stderr(std::fs::File::create(folder.join("server.log")).unwrap());
-    let server = Server::spawn(&mut command);
+    let server = Program::spawn(&mut command);
     let client = client(server.ready()["ready"].as_str().unwrap());
     let runs = client.runs(&project(&client, "busy").await);
     let run = runs.create(&CreateRun::unmanaged()).await.unwrap().uuid;
 
     let mut command = script("REAL_POLYAXON_PYTHON", "lock_database.py");
-    let lock = Server::spawn(command.arg(folder.join(".polyaxon/plx.db")));
+    let lock = Program::spawn(command.arg(folder.join(".polyaxon/plx.db")));
     lock.ready();
     // It could be carried out or not, so creating is not repeated.
     let error = runs.create(&CreateRun::unmanaged()).await.unwrap_err();

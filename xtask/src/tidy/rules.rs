@@ -87,17 +87,7 @@ fn rust(name: &str, text: &str) -> Vec<String> {
 
 /// Recorded traffic holds the tokens of test servers, and no others.
 fn secrets(text: &str) -> Vec<String> {
-    const KNOWN: [&str; 9] = [
-        "test-token",
-        "internal-secret",
-        "no-auth",
-        "HOST",
-        "Bearer k",
-        "token k",
-        "wrong",
-        "Basic",
-        "x",
-    ];
+    const KNOWN: [&str; 3] = ["test-token", "internal-secret", "<redacted>"];
     let mut problems = Vec::new();
     for (number, line) in text.lines().enumerate() {
         for (at, _) in line

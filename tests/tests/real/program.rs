@@ -1,4 +1,4 @@
-//! A server of a test, for as long as a value lives.
+//! A program beside a test, for as long as a value lives.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -7,23 +7,22 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// How long a server has to come up, and to end.
 const START_LIMIT: Duration = Duration::from_secs(90);
 const END_LIMIT: Duration = Duration::from_secs(15);
 
-/// A program that serves. A drop asks it to end, by its process id, and waits for that; should the
-/// tests be killed, a script of `tests/real` ends because its stdin is closed.
-pub(crate) struct Server {
+/// A script of `tests/real`. It ends when its stdin is closed: by a drop, which waits for that, or by
+/// the end of the tests, whatever that was.
+pub(crate) struct Program {
     child: Child,
     /// What it prints; closed when it has ended.
     lines: Receiver<String>,
 }
 
-impl Server {
-    /// Starts a program without waiting for anything.
+impl Program {
+    /// Starts it without waiting for anything.
     pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
@@ -44,17 +43,21 @@ impl Server {
     /// Waits for the line `{"ready": "http://…"}`, and returns it whole.
     pub(crate) fn ready(&self) -> Value {
         let line = self.lines.recv_timeout(START_LIMIT);
-        let line = line.expect("the server should say within the limit that it is ready");
+        let line = line.expect("the program should say within the limit that it is ready");
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
         assert!(said["ready"].is_string(), "{said}");
         said
     }
+
+    /// The next line that it prints; an error where it has ended, or says nothing within the limit.
+    pub(crate) fn line(&self, limit: Duration) -> Result<String, RecvTimeoutError> {
+        self.lines.recv_timeout(limit)
+    }
 }
 
-impl Drop for Server {
+impl Drop for Program {
     fn drop(&mut self) {
-        // The child has not been waited for, so its id is its own.
-        let _asked = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        drop(self.child.stdin.take());
         loop {
             match self.lines.recv_timeout(END_LIMIT) {
                 Ok(_) => {}

@@ -1,0 +1,420 @@
+//! A folder in a Polyaxon sandbox as a workspace, on the local service.
+#![expect(
+    clippy::unwrap_used,
+    reason = "the lint does not see that helpers of a test are one"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_loop::acceptance::UnittestAcceptance;
+use agent_loop::outcome::AcceptanceState;
+use agent_loop::workspace::{Lookup, Precondition, SandboxWorkspace, StopState};
+use agent_loop::{
+    Attempt, Digest, End, Entry, ExecSpec, File, Level, Model, Observer, Outcome, Paths, Record,
+    RelPath, RequestId, RunDir, ScriptedModel, StopAtEnd, Task, Workspace, WorkspaceError,
+};
+use polyaxon_client::{Client, Config, Token};
+use polyaxon_local::LocalServer;
+use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
+
+const WRONG: &str = "def total(xs):\n    return 0\n";
+const RIGHT: &str = "def total(xs):\n    return sum(xs)\n";
+const TESTS: &str = "import unittest, amounts\n\n\nclass T(unittest.TestCase):\n    def test_two(self):\n        self.assertEqual(amounts.total([1, 2]), 3)\n\n    def test_empty(self):\n        self.assertEqual(amounts.total([]), 0)\n";
+
+struct Place {
+    server: LocalServer,
+    sandbox: SandboxClient,
+    workspace: SandboxWorkspace,
+}
+
+async fn place() -> Place {
+    let server = LocalServer::start().await.unwrap();
+    let token = Token::new(server.token()).unwrap();
+    let config = Config::explicit(server.url()).unwrap().token(token);
+    let client = Client::new(&config).unwrap();
+    let spec = SandboxSpec::image("python:3.12-slim");
+    let sandbox = SandboxClient::launch(&client, server.project(), &spec)
+        .await
+        .unwrap();
+    let workspace = SandboxWorkspace::new(sandbox.clone(), "repair").unwrap();
+    Place {
+        server,
+        sandbox,
+        workspace,
+    }
+}
+
+fn path(text: &str) -> RelPath {
+    RelPath::parse(text).unwrap()
+}
+
+fn id(text: &str) -> RequestId {
+    text.parse().unwrap()
+}
+
+async fn put(
+    workspace: &SandboxWorkspace,
+    name: &str,
+    text: &str,
+    before: Precondition,
+) -> Result<(), WorkspaceError> {
+    workspace
+        .put(&id("t-1.1.1"), &path(name), &File::new(text), before)
+        .await
+}
+
+async fn shell(sandbox: &SandboxClient, line: &str) {
+    let exec = Exec::shell(line).workdir("/tmp/repair");
+    sandbox
+        .process()
+        .exec(&exec)
+        .await
+        .unwrap()
+        .ensure_success()
+        .unwrap();
+}
+
+fn attempt(workspace: impl Workspace + 'static, model: impl Model + 'static) -> Attempt {
+    let task = Task::new("amounts", "total(xs) must return the sum of xs.");
+    let task = task
+        .file("amounts.py", WRONG)
+        .unwrap()
+        .file("test_amounts.py", TESTS)
+        .unwrap();
+    let acceptance = UnittestAcceptance::new("test_amounts.py", TESTS, 2).unwrap();
+    let acceptance = acceptance.search_path(std::env::var("PATH").unwrap());
+    let paths = Paths::editable(["amounts.py"])
+        .unwrap()
+        .readable(["test_amounts.py"])
+        .unwrap();
+    Attempt::new(task, model, workspace, acceptance, paths).allow_checks(true)
+}
+
+fn script() -> ScriptedModel {
+    let write = serde_json::json!({"action": "write", "path": "amounts.py", "content": RIGHT});
+    ScriptedModel::new([
+        r#"{"action":"read","path":"amounts.py"}"#.to_owned(),
+        write.to_string(),
+        r#"{"action":"check"}"#.to_owned(),
+        r#"{"action":"finish"}"#.to_owned(),
+    ])
+}
+
+#[tokio::test]
+async fn an_attempt_is_accepted_and_leaves_only_the_change() {
+    let place = place().await;
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = place
+        .workspace
+        .clone()
+        .life_limit(Duration::from_secs(1800));
+    let outcome: Outcome = attempt(workspace.clone(), script())
+        .record_in(RunDir::create(folder.path()).unwrap())
+        .drive()
+        .await
+        .unwrap();
+    assert_eq!(outcome.end, End::Accepted, "{:?}", outcome.checks);
+    assert_eq!(outcome.acceptance.level, Some(Level::Counted));
+    let manifest = workspace.list().await.unwrap();
+    assert_eq!(Some(manifest.hash()), outcome.acceptance.tree);
+    assert_eq!(manifest.iter().len(), 2);
+    // The place of the check is gone.
+    assert!(
+        place
+            .sandbox
+            .fs()
+            .ls("/tmp/repair.checks")
+            .await
+            .unwrap()
+            .entries
+            .is_empty()
+    );
+    let written = std::fs::read(folder.path().join("workspace.json")).unwrap();
+    let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
+    assert_eq!(
+        written["sandbox_run_uuid"],
+        place.sandbox.run_uuid().to_string()
+    );
+    assert_eq!(written["life_limit_s"], 1800);
+    assert_eq!(written["capabilities"]["exec_lookup"], false);
+    place.server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_write_happens_where_its_condition_holds() {
+    let Place { workspace, .. } = &place().await;
+    let old = Digest::of(b"old");
+    assert_eq!(workspace.list().await.unwrap().iter().len(), 0);
+    put(workspace, "deep/er/a.txt", "old", Precondition::Absent)
+        .await
+        .unwrap();
+    let conflict = Err(WorkspaceError::Conflict(Some(old)));
+    assert_eq!(
+        put(workspace, "deep/er/a.txt", "new", Precondition::Absent).await,
+        conflict
+    );
+    let other = Precondition::Is(Digest::of(b"other"));
+    assert_eq!(
+        put(workspace, "deep/er/a.txt", "new", other).await,
+        conflict
+    );
+    assert_eq!(
+        put(workspace, "b.txt", "new", Precondition::Is(old)).await,
+        Err(WorkspaceError::Conflict(None))
+    );
+    assert_eq!(
+        workspace.get(&path("deep/er/a.txt"), 3).await.unwrap(),
+        b"old"
+    );
+    put(workspace, "deep/er/a.txt", "newer", Precondition::Is(old))
+        .await
+        .unwrap();
+    assert_eq!(
+        workspace.get(&path("deep/er/a.txt"), 5).await.unwrap(),
+        b"newer"
+    );
+    assert_eq!(
+        workspace.get(&path("deep/er/a.txt"), 4).await,
+        Err(WorkspaceError::TooLarge(5))
+    );
+    assert_eq!(
+        workspace.get(&path("b.txt"), 9).await,
+        Err(WorkspaceError::NotFound)
+    );
+    assert_eq!(
+        workspace.get(&path("no/b.txt"), 9).await,
+        Err(WorkspaceError::NotFound)
+    );
+}
+
+#[tokio::test]
+async fn bytes_and_modes_are_listed_as_they_are() {
+    let Place { workspace, .. } = &place().await;
+    let bytes: Vec<u8> = (0..=255).collect();
+    let (script, data) = (
+        File::new(*b"#!/bin/sh\n").executable(true),
+        File::new(bytes),
+    );
+    for (name, file) in [
+        ("r.sh", &script),
+        ("d.bin", &data),
+        ("empty", &File::new("")),
+    ] {
+        workspace
+            .put(&id("t-1.1.1"), &path(name), file, Precondition::Absent)
+            .await
+            .unwrap();
+    }
+    let manifest = workspace.list().await.unwrap();
+    assert_eq!(manifest.get(&path("r.sh")), Some(&script.entry()));
+    assert_eq!(manifest.get(&path("d.bin")), Some(&data.entry()));
+    assert_eq!(manifest.get(&path("empty")), Some(&File::new("").entry()));
+}
+
+#[tokio::test]
+async fn links_are_reported_and_never_followed() {
+    let Place {
+        workspace, sandbox, ..
+    } = &place().await;
+    put(workspace, "amounts.py", "x", Precondition::Absent)
+        .await
+        .unwrap();
+    shell(sandbox, "mkdir ../out && echo secret > ../out/victim && ln -s ../out link && ln -s ../out/victim last && ln -s ../out/new dangling").await;
+    for name in ["link/victim", "last", "dangling", "link"] {
+        let read = workspace.get(&path(name), 99).await.unwrap_err();
+        assert!(
+            matches!(read, WorkspaceError::Refused(_)),
+            "{name}: {read:?}"
+        );
+        for before in [
+            Precondition::Absent,
+            Precondition::Is(Digest::of(b"secret\n")),
+        ] {
+            let written = put(workspace, name, "x", before).await.unwrap_err();
+            assert!(
+                matches!(written, WorkspaceError::Refused(_)),
+                "{name}: {written:?}"
+            );
+        }
+    }
+    let through = put(workspace, "link/new", "x", Precondition::Absent)
+        .await
+        .unwrap_err();
+    assert!(matches!(through, WorkspaceError::Refused(_)), "{through:?}");
+    shell(
+        sandbox,
+        "test \"$(cat ../out/victim)\" = secret && test ! -e ../out/new",
+    )
+    .await;
+    let manifest = workspace.list().await.unwrap();
+    assert_eq!(manifest.get(&path("link")), Some(&Entry::link("../out")));
+    assert_eq!(
+        manifest.get(&path("dangling")),
+        Some(&Entry::link("../out/new"))
+    );
+    assert_eq!(manifest.iter().len(), 4);
+    // And a workspace with a link in it is not taken over.
+    let outcome = attempt(workspace.clone(), script()).drive().await.unwrap();
+    assert!(
+        matches!(outcome.end, End::WorkspaceFailed { .. }),
+        "{:?}",
+        outcome.end
+    );
+}
+
+#[tokio::test]
+async fn a_fresh_folder_is_empty_new_and_removed() {
+    let Place {
+        workspace, sandbox, ..
+    } = &place().await;
+    put(workspace, "a", "x", Precondition::Absent)
+        .await
+        .unwrap();
+    let place = workspace.fresh_dir(&id("t-1.3.1")).await.unwrap();
+    assert_eq!(place.list().await.unwrap().iter().len(), 0);
+    place
+        .put(
+            &id("t-1.3.1"),
+            &path("work/b"),
+            &File::new("y"),
+            Precondition::Absent,
+        )
+        .await
+        .unwrap();
+    let spec = ExecSpec::new(["sh", "-c", "cat b; cat; echo $X; echo e >&2; exit 3"]);
+    let spec = spec.env("X", "v").stdin(*b"in").dir(path("work"));
+    let receipt = place.exec(&id("t-1.3.1"), &spec).await.unwrap();
+    assert_eq!((receipt.exit_code, receipt.timed_out), (Some(3), false));
+    assert_eq!(
+        (&receipt.stdout[..], &receipt.stderr[..]),
+        (&b"yinv\n"[..], &b"e\n"[..])
+    );
+    let again = workspace.fresh_dir(&id("t-1.3.1")).await;
+    assert!(matches!(again.err(), Some(WorkspaceError::Failed(_))));
+    assert_eq!(place.stop().await, StopState::Confirmed);
+    assert!(
+        sandbox
+            .fs()
+            .ls("/tmp/repair.checks")
+            .await
+            .unwrap()
+            .entries
+            .is_empty()
+    );
+    assert_eq!(workspace.list().await.unwrap().iter().len(), 1);
+}
+
+#[tokio::test]
+async fn a_command_ends_at_its_limit_and_keeps_the_end_of_its_output() {
+    let Place { workspace, .. } = &place().await;
+    put(workspace, "a", "x", Precondition::Absent)
+        .await
+        .unwrap();
+    let spec =
+        ExecSpec::new(["sh", "-c", "echo begun; sleep 60"]).limit(Duration::from_millis(700));
+    let receipt = workspace.exec(&id("t-1.1.1"), &spec).await.unwrap();
+    assert_eq!((receipt.timed_out, receipt.exit_code), (true, None));
+    assert_eq!(receipt.stdout, b"begun\n");
+    let spec = ExecSpec::new(["sh", "-c", "printf 0123456789 >&2"]).keep_bytes(4);
+    let receipt = workspace.exec(&id("t-1.1.2"), &spec).await.unwrap();
+    assert_eq!(
+        (&receipt.stderr[..], receipt.stderr_truncated),
+        (&b"6789"[..], true)
+    );
+    let spec = ExecSpec::new(["no-such-program"]);
+    let error = workspace.exec(&id("t-1.1.3"), &spec).await.unwrap_err();
+    assert!(matches!(error, WorkspaceError::Failed(_)), "{error:?}");
+    assert_eq!(workspace.lookup(&id("t-1.1.3")).await, Ok(Lookup::Unknown));
+}
+
+/// Takes the service away when a kind of record is seen.
+struct Cut {
+    kind: &'static str,
+    nth: u32,
+    seen: std::sync::Mutex<u32>,
+    server: std::sync::Mutex<Option<LocalServer>>,
+}
+
+impl Observer for Cut {
+    fn on(&self, record: &Record) {
+        let mut seen = self.seen.lock().unwrap();
+        *seen += u32::from(record.event.kind() == self.kind);
+        if *seen == self.nth {
+            drop(self.server.lock().unwrap().take());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_goes_away_ends_the_attempt_as_infrastructure() {
+    // Before a read, before a write, before a check, before the last comparison.
+    for nth in 2..=5 {
+        let Place {
+            server, workspace, ..
+        } = place().await;
+        let server = std::sync::Mutex::new(Some(server));
+        let cut = Cut {
+            kind: "intent",
+            nth,
+            seen: std::sync::Mutex::default(),
+            server,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path()).unwrap();
+        let attempt = attempt(workspace, script()).observer(cut).record_in(run);
+        let outcome = attempt.drive().await.unwrap();
+        assert!(
+            matches!(
+                outcome.end,
+                End::WorkspaceFailed { .. } | End::Uncertain { .. }
+            ),
+            "{nth}: {:?}",
+            outcome.end
+        );
+        assert_eq!(
+            (outcome.exit_code(), outcome.acceptance.state),
+            (3, AcceptanceState::NotEvaluated)
+        );
+        assert!(folder.path().join("outcome.json").exists());
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_the_workspace_is_the_end_of_the_sandbox() {
+    let Place {
+        workspace,
+        sandbox,
+        server: _server,
+    } = place().await;
+    let outcome = attempt(Arc::new(workspace), script())
+        .stop_at_end(StopAtEnd::Always)
+        .drive()
+        .await
+        .unwrap();
+    assert_eq!(outcome.stop, StopState::Requested);
+    assert!(outcome.stop.is_requested());
+    let status = sandbox
+        .stop_and_wait(Duration::from_secs(20))
+        .await
+        .unwrap();
+    assert!(status.is_final(), "{status}");
+}
+
+#[tokio::test]
+async fn a_folder_has_a_plain_name() {
+    let Place { sandbox, .. } = &place().await;
+    let longest = "x".repeat(64);
+    for name in ["a", "repair-1_b", &longest] {
+        SandboxWorkspace::new(sandbox.clone(), name).unwrap();
+    }
+    for name in ["", ".", "..", "a/b", "a b", "ä", &format!("{longest}x")] {
+        let error = SandboxWorkspace::new(sandbox.clone(), name).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("{name:?} cannot name a folder")),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! The flags of the program.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+/// A coding agent that repairs an amount parser in a Polyaxon sandbox.
+///
+/// Exit status: 0 accepted, 1 not accepted, 2 misuse, 3 infrastructure failed or something is
+/// uncertain.
+#[derive(Debug, Parser)]
+pub(crate) struct Flags {
+    /// Start the sandbox service in this process instead of using a Polyaxon installation.
+    #[arg(long, conflicts_with = "host")]
+    pub(crate) local: bool,
+
+    /// Allow the supplied check command, which runs code that a model wrote. Without it no check
+    /// runs, and nothing can be accepted.
+    #[arg(long)]
+    pub(crate) allow_checks: bool,
+
+    /// URL of a Polyaxon installation. Default: POLYAXON_HOST, or the configuration files.
+    #[arg(long, value_name = "URL")]
+    pub(crate) host: Option<String>,
+
+    /// The project to work in. Needed unless `--local`.
+    #[arg(long, value_name = "OWNER/PROJECT", required_unless_present = "local")]
+    pub(crate) project: Option<String>,
+
+    /// The queue of the workspace: AGENT/QUEUE.
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+
+    /// The image of the workspace; it must have python3.
+    #[arg(long, default_value = "python:3.12-slim")]
+    pub(crate) image: String,
+
+    /// CPUs of the workspace: 1, 500m, or 500m..1 for request and limit.
+    #[arg(long, default_value = "500m..1")]
+    pub(crate) cpu: String,
+
+    /// Memory of the workspace: 512Mi, or 256Mi..512Mi for request and limit.
+    #[arg(long, default_value = "256Mi..512Mi")]
+    pub(crate) memory: String,
+
+    /// Base URL of an OpenAI-compatible server, up to and with `/v1`. Without it the proposals
+    /// are scripted.
+    #[arg(long, env = "SERVICE_URL", value_name = "URL")]
+    pub(crate) model_url: Option<String>,
+
+    /// The name of the model.
+    #[arg(long, default_value = "coding-agent", value_name = "NAME")]
+    pub(crate) model: String,
+
+    /// The environment variable that holds the token of the model's server.
+    #[arg(long, default_value = "POLYAXON_TOKEN", value_name = "NAME")]
+    pub(crate) model_token_env: String,
+
+    /// How the token is sent to the model's server.
+    #[arg(long, value_enum, default_value_t = ModelAuth::Token)]
+    pub(crate) model_auth: ModelAuth,
+
+    /// How many replies the model may give.
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) turns: u32,
+
+    /// Where the evidence is kept. Must not hold the evidence of another attempt.
+    #[arg(long, default_value = "agent-output", value_name = "DIR")]
+    pub(crate) out: PathBuf,
+
+    /// Leave the sandbox running where the change is not accepted, and keep its files in the
+    /// folder of the evidence in any case.
+    #[arg(long)]
+    pub(crate) keep_on_failure: bool,
+}
+
+/// A scheme of the `Authorization` header.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ModelAuth {
+    /// As a server behind Polyaxon's gateway wants it: `Authorization: token …`.
+    Token,
+    /// As a server of its own wants it: `Authorization: Bearer …`.
+    Bearer,
+}

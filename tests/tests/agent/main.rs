@@ -1,0 +1,14 @@
+//! The loop in a real sandbox: what is accepted, and above all what is not.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests; a failure is a failed test"
+)]
+
+mod accepted;
+mod checks;
+mod infrastructure;
+mod paths;
+mod replies;
+mod rules;
