@@ -113,7 +113,11 @@ impl Sandbox {
                 pod.close(limit).await;
             }
         };
-        tokio::join!(self.processes.close(limit), self.terminals.close(limit), pod);
+        tokio::join!(
+            self.processes.close(limit),
+            self.terminals.close(limit),
+            pod
+        );
     }
 }
 
@@ -225,7 +229,8 @@ mod tests {
             let token = derive_sandbox_token(&key, polyaxon_client::RunUuid::random());
             let [root, state] = ["root", "state"].map(|name| folder.path().join(name));
             std::fs::create_dir(&root).unwrap();
-            let sandbox = Sandbox::open(&root, &state, token.clone(), Limits::default(), None).await;
+            let sandbox =
+                Sandbox::open(&root, &state, token.clone(), Limits::default(), None).await;
             (folder, token, router(Arc::new(sandbox.unwrap())))
         };
         [one().await, one().await]

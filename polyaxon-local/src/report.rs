@@ -63,7 +63,8 @@ impl Report {
     #[must_use]
     pub fn of_this_machine() -> Self {
         let confinement = Confinement::find(Isolation::Auto, &std::env::temp_dir(), &[]);
-        let confinement = confinement.unwrap_or_else(|error| Confinement::Mapping(error.to_string()));
+        let confinement =
+            confinement.unwrap_or_else(|error| Confinement::Mapping(error.to_string()));
         Self::new(None, &confinement)
     }
 

@@ -21,7 +21,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 pub(crate) use self::pod::{Failure, Init, Plan, Step, start as start_pod};
-pub(crate) use self::start::{Entry, Limits, Report, Setup, prepare};
+pub(crate) use self::start::{Entry, Image, Limits, Report, Setup, prepare};
 
 /// Forks with these flags of `clone(2)`. `None` is the child.
 ///
@@ -137,6 +137,15 @@ pub(crate) fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // that it stays open and the same for as long as it is registered.
     let watched = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
     Ok(watched?)
+}
+
+/// The terminal that `master` is our end of.
+///
+/// # Errors
+/// What the system said, or that there is no runtime.
+pub(crate) fn terminal(master: OwnedFd) -> Result<pty_process::Pty, pty_process::Error> {
+    // SAFETY: the descriptor is owned, and was opened from `ptmx` by the only caller.
+    unsafe { pty_process::Pty::from_fd(master) }
 }
 
 fn last() -> Errno {

@@ -98,10 +98,10 @@ impl Inside {
 /// The path from the root of the pod. The process that `/proc/self` means for the file API is the
 /// first one of the pod; the server itself is not there.
 fn seen(path: &Path) -> PathBuf {
-    let root = Path::new("/");
     match path.strip_prefix("proc/self") {
-        Ok(rest) if !rest.as_os_str().is_empty() => root.join("proc/1").join(rest),
-        _ => root.join(path),
+        Ok(rest) if !rest.as_os_str().is_empty() => Path::new("proc/1").join(rest),
+        _ if path.as_os_str().is_empty() => ".".into(),
+        _ => path.to_owned(),
     }
 }
 
@@ -109,6 +109,8 @@ fn is_secret(file: &File) -> bool {
     use std::os::fd::AsRawFd as _;
     let text = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     text.map_or(true, |path| {
-        SECRET.iter().any(|name| path.file_name() == Some(OsStr::new(name)))
+        SECRET
+            .iter()
+            .any(|name| path.file_name() == Some(OsStr::new(name)))
     })
 }

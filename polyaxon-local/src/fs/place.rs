@@ -173,8 +173,13 @@ mod tests {
         let everywhere = path.strip_prefix("/").unwrap();
         assert_eq!(Place::Everything.metadata(everywhere).unwrap().len(), 1);
         Place::Everything.open_any(everywhere).unwrap();
-        let dir = Place::Everything.start_dir(everywhere.parent().unwrap()).unwrap();
+        let dir = Place::Everything
+            .start_dir(everywhere.parent().unwrap())
+            .unwrap();
         let number = |file: &File| std::os::unix::fs::MetadataExt::ino(&file.metadata().unwrap());
-        assert_eq!(number(&dir.into()), number(&File::open(outside.path()).unwrap()));
+        assert_eq!(
+            number(&dir.into()),
+            number(&File::open(outside.path()).unwrap())
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

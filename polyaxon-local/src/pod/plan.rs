@@ -34,13 +34,30 @@ const SHARED_MEMORY: &str = "mode=1777,size=64m";
 /// Parts of `/proc` by which the owner of this machine changes it. In a pod of root's the kernel
 /// takes root for that owner.
 const FROZEN: [&str; 8] = [
-    "sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "driver",
+    "sys",
+    "sysrq-trigger",
+    "irq",
+    "bus",
+    "fs",
+    "acpi",
+    "scsi",
+    "driver",
 ];
 
 /// What the first process of a pod could tell about the server, whose copy it is.
 const PRIVATE_FILES: [&str; 12] = [
-    "environ", "mem", "cmdline", "maps", "smaps", "smaps_rollup", "numa_maps", "pagemap", "auxv",
-    "stack", "syscall", "clear_refs",
+    "environ",
+    "mem",
+    "cmdline",
+    "maps",
+    "smaps",
+    "smaps_rollup",
+    "numa_maps",
+    "pagemap",
+    "auxv",
+    "stack",
+    "syscall",
+    "clear_refs",
 ];
 const PRIVATE_FOLDERS: [&str; 6] = ["fd", "fdinfo", "map_files", "task", "ns", "net"];
 
@@ -244,7 +261,10 @@ mod tests {
     fn ids_stay_what_they_are_in_every_range() {
         let table = [
             ("         0          0 4294967295\n", "0 0 4294967295\n"),
-            ("0 100000 65536\n70000 1000 1\n", "0 0 65536\n70000 70000 1\n"),
+            (
+                "0 100000 65536\n70000 1000 1\n",
+                "0 0 65536\n70000 70000 1\n",
+            ),
             ("", ""),
             ("0 1\n", ""),
         ];
@@ -260,14 +280,21 @@ mod tests {
         let visible = [shown.path().to_owned()];
         for _ in 0..2 {
             let plan = plan(root.path(), &visible, Ids::own()).unwrap();
-            assert!(plan.root.to_string_lossy().ends_with(&*root.path().to_string_lossy()));
+            assert!(
+                plan.root
+                    .to_string_lossy()
+                    .ends_with(&*root.path().to_string_lossy())
+            );
             let below = shown.path().strip_prefix("/").unwrap();
             for folder in ["usr", "etc", "dev", "proc", "run", "var/tmp"] {
                 assert!(root.path().join(folder).is_dir(), "{folder}");
             }
             assert!(root.path().join(below).is_dir());
         }
-        let mode = fs::metadata(root.path().join("var/tmp")).unwrap().permissions().mode();
+        let mode = fs::metadata(root.path().join("var/tmp"))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o7777, 0o1777);
     }
 }

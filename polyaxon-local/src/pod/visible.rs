@@ -86,7 +86,9 @@ mod tests {
 
     fn names(found: &[PathBuf], root: &Path) -> Vec<String> {
         let names = found.iter().map(|path| path.strip_prefix(root).unwrap());
-        names.map(|name| name.to_str().unwrap().to_owned()).collect()
+        names
+            .map(|name| name.to_str().unwrap().to_owned())
+            .collect()
     }
 
     #[test]
@@ -94,21 +96,44 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         for folder in [
-            "home/bin", "home/lib", "home/.ssh", "pyenv/shims", "pyenv/versions/3/bin",
-            "venv/bin", "base/3.11/bin", "base/3.11/lib", "plain",
+            "home/bin",
+            "home/lib",
+            "home/.ssh",
+            "pyenv/shims",
+            "pyenv/versions/3/bin",
+            "venv/bin",
+            "base/3.11/bin",
+            "base/3.11/lib",
+            "plain",
         ] {
             fs::create_dir_all(at(folder)).unwrap();
         }
         fs::write(at("venv/pyvenv.cfg"), "").unwrap();
         fs::write(at("base/3.11/bin/python3.11"), "").unwrap();
         symlink(at("base/3.11/bin/python3.11"), at("venv/bin/python3")).unwrap();
-        let folders = ["home/bin", "venv/bin", "pyenv/shims", "pyenv/versions/3/bin", "plain", "gone"];
+        let folders = [
+            "home/bin",
+            "venv/bin",
+            "pyenv/shims",
+            "pyenv/versions/3/bin",
+            "plain",
+            "gone",
+        ];
         let path = std::env::join_paths(
-            folders.iter().map(|name| at(name)).chain(["/usr/bin", "/bin", "relative"].map(PathBuf::from)),
+            folders
+                .iter()
+                .map(|name| at(name))
+                .chain(["/usr/bin", "/bin", "relative"].map(PathBuf::from)),
         );
         let found = visible(&path.unwrap());
         let want = [
-            "home/bin", "home/lib", "venv", "pyenv", "plain", "base/3.11/bin", "base/3.11/lib",
+            "home/bin",
+            "home/lib",
+            "venv",
+            "pyenv",
+            "plain",
+            "base/3.11/bin",
+            "base/3.11/lib",
         ];
         assert_eq!(names(&found, root.path()), want);
     }

@@ -57,6 +57,7 @@ pub(crate) struct How {
     /// Whether its standard input is a terminal that becomes its own.
     pub(crate) terminal: bool,
     pub(crate) limits: sys::Limits,
+    pub(crate) image: sys::Image,
 }
 
 /// Starts `command` on `ground`: in a session of its own, with no more rights than it has now, and
@@ -64,11 +65,7 @@ pub(crate) struct How {
 ///
 /// # Errors
 /// What the system said. Nothing runs then.
-pub(crate) async fn start(
-    mut command: Command,
-    ground: &Ground,
-    how: How,
-) -> io::Result<Spawned> {
+pub(crate) async fn start(mut command: Command, ground: &Ground, how: How) -> io::Result<Spawned> {
     let (mut told, report) = pipe_with(PipeFlags::CLOEXEC)?;
     let (life_end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&told, OFlags::NONBLOCK)?;
@@ -78,6 +75,7 @@ pub(crate) async fn start(
         workdir: Some(how.workdir),
         limits: how.limits,
         terminal: how.terminal,
+        image: how.image,
         report,
         lifeline: life_end,
     };
@@ -123,7 +121,7 @@ pub(crate) async fn start(
         child: Child {
             id: id.get().cast_unsigned(),
             watch,
-            ended: None,
+            ended: facts.ended,
         },
         tree,
         leader: host,
@@ -135,7 +133,10 @@ pub(crate) async fn start(
 
 fn in_pod(pod: &Arc<Pod>, host: Pid, mark: u64) -> io::Result<(Watch, Tree)> {
     let handle = sys::watch(pidfd_open(host, PidfdFlags::NONBLOCK)?)?;
-    Ok((Watch::Own(handle), Tree::marked(host, Arc::clone(pod), mark)))
+    Ok((
+        Watch::Own(handle),
+        Tree::marked(host, Arc::clone(pod), mark),
+    ))
 }
 
 /// What was told before the program was executed.
@@ -144,19 +145,22 @@ struct Told {
     host: Option<Pid>,
     own: Option<Pid>,
     mark: Option<u64>,
+    /// It can have ended already.
+    ended: Option<ExitStatus>,
 }
 
 impl Told {
     fn read(from: &mut OwnedFd) -> Self {
         let mut told = Self::default();
         let mut words = [0; Report::SIZE];
-        // All of it was written before the program was executed, so nothing is waited for.
+        // What is asked for was written before the program was executed: nothing is waited for.
         while matches!(rustix::io::read(&*from, &mut words), Ok(Report::SIZE)) {
             match Report::read(&words) {
                 Some(Report::HostId(id)) => told.host = Pid::from_raw(id),
                 Some(Report::OwnId(id)) => told.own = Pid::from_raw(id),
                 Some(Report::Mark(mark)) => told.mark = Some(mark),
-                Some(Report::Ended(_)) | None => {}
+                Some(Report::Ended(status)) => told.ended = Some(ExitStatus::from_raw(status)),
+                None => {}
             }
         }
         told
@@ -228,10 +232,8 @@ impl Drop for Child {
     /// first, so it is dead or about to be.
     fn drop(&mut self) {
         if let (Watch::Own(handle), None) = (&self.watch, self.ended) {
-            let _gone = rustix::process::pidfd_send_signal(
-                handle.get_ref(),
-                rustix::process::Signal::KILL,
-            );
+            let _gone =
+                rustix::process::pidfd_send_signal(handle.get_ref(), rustix::process::Signal::KILL);
             let begun = std::time::Instant::now();
             while matches!(reap(handle.get_ref()), Ok(None))
                 && begun.elapsed() < Duration::from_millis(200)

@@ -1,9 +1,10 @@
 //! Starting a command: no shell, a scrubbed environment, a process group of its own.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -146,6 +147,21 @@ pub(crate) fn workdir_not_found(path: &str) -> Refusal {
         .details(json!({"kind": "workdir_not_found", "started": false}))
 }
 
+fn image(command: &Command, file: &Path, base: &BaseEnv) -> Result<sys::Image, NotStarted> {
+    let text = |bytes: Vec<u8>| CString::new(bytes).map_err(|nul| NotStarted::Other(nul.into()));
+    let words = std::iter::once(&command.program).chain(&command.arguments);
+    let arguments = words.map(|word| text(word.as_bytes().to_vec()));
+    let environment = base
+        .edited(&command.env)
+        .into_iter()
+        .map(|(name, value)| text([name.as_bytes(), b"=", value.as_bytes()].concat()));
+    Ok(sys::Image::new(
+        text(file.as_os_str().as_bytes().to_vec())?,
+        arguments.collect::<Result<_, _>>()?,
+        environment.collect::<Result<_, _>>()?,
+    ))
+}
+
 /// Where and how a command is started.
 #[derive(Debug)]
 pub(crate) struct Site<'a> {
@@ -175,12 +191,8 @@ pub(crate) async fn spawn(
         .base
         .find(program, site.ground)
         .map_err(|why| why.refuse(program))?;
-    let mut prepared = tokio::process::Command::new(file);
-    prepared
-        .arg0(program)
-        .args(&command.arguments)
-        .env_clear()
-        .envs(site.base.edited(&command.env));
+    let image = image(command, &file, site.base).map_err(|why| why.refuse(program))?;
+    let mut prepared = tokio::process::Command::new(&file);
     let terminal = matches!(streams, Streams::Terminal(_));
     match streams {
         Streams::Pipes => prepared
@@ -198,6 +210,7 @@ pub(crate) async fn spawn(
         workdir: site.workdir,
         terminal,
         limits: site.limits,
+        image,
     };
     child::start(prepared, site.ground, how)
         .await

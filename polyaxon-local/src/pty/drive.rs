@@ -15,8 +15,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use super::Shelf;
 use super::terminal::{Behind, Terminal, ended};
 use super::tree::Tree;
-use crate::process::Child;
 use crate::closing::Closing;
+use crate::process::Child;
 
 /// Output that comes this soon after the end of a program, or after other such output, is its.
 /// On Linux the terminal itself says that there is no more; elsewhere it need not.

@@ -2,14 +2,18 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 
 use pty_process::Pty;
-use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
 use serde_json::json;
 
 use super::request::{Size, Wanted};
 use crate::daemon::Refusal;
+use crate::pod::Ground;
 use crate::process::{Site, Spawned, Streams, spawn};
+use crate::sys;
 
 /// A program in its terminal.
 pub(super) struct Started {
@@ -21,7 +25,7 @@ pub(super) struct Started {
 
 /// Starts what is wanted at `site`.
 pub(super) async fn start(wanted: &Wanted, site: Site<'_>) -> Result<Started, Refusal> {
-    let (pty, master, terminal) = open(wanted.size).map_err(|error| {
+    let (pty, master, terminal) = open(wanted.size, site.ground).map_err(|error| {
         Refusal::internal("no terminal can be opened")
             .details(json!({"kind": "other", "started": false}))
             .because(error)
@@ -36,8 +40,18 @@ pub(super) async fn start(wanted: &Wanted, site: Site<'_>) -> Result<Started, Re
 
 /// A terminal: our end, the same once more, and the other end three times. The size is set before
 /// there is anybody to see another.
-fn open(size: Size) -> io::Result<(Pty, OwnedFd, [OwnedFd; 3])> {
-    let (pty, _other_end) = pty_process::open().map_err(cause)?;
+///
+/// In a pod it is one of the pod's, so that it has a name there.
+fn open(size: Size, ground: &Ground) -> io::Result<(Pty, OwnedFd, [OwnedFd; 3])> {
+    let pty = match ground.pod() {
+        None => pty_process::open().map_err(cause)?.0,
+        Some(pod) => {
+            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK;
+            let master = pod.open(Path::new("/dev/pts/ptmx"), flags, Mode::empty())?;
+            unlockpt(&master)?;
+            sys::terminal(master).map_err(cause)?
+        }
+    };
     let size = pty_process::Size::new(size.rows, size.cols);
     pty.resize(size).map_err(cause)?;
     let master = pty.as_fd().try_clone_to_owned()?;

@@ -77,9 +77,7 @@ impl Step {
                 let flags = harmless | MountFlags::NOEXEC;
                 rustix::mount::mount(c"proc", at.as_c_str(), c"proc", flags, None)
             }
-            Self::Folder { at } => {
-                rustix::fs::mkdir(at.as_c_str(), Mode::from_raw_mode(0o755))
-            }
+            Self::Folder { at } => rustix::fs::mkdir(at.as_c_str(), Mode::from_raw_mode(0o755)),
             Self::Link { text, at } => rustix::fs::symlink(text.as_c_str(), at.as_c_str()),
             Self::Freeze { at } => {
                 let frozen = rustix::mount::mount_bind_recursive(at.as_c_str(), at.as_c_str())
@@ -269,8 +267,12 @@ pub(crate) fn start(plan: &Plan) -> Result<(Init, Entry, OwnedFd), Failure> {
     hear(plan, report)?;
     let entry = Entry::of(pid)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = rustix::fs::open(format!("/proc/{}/root", pid.as_raw_nonzero()), flags, Mode::empty())
-        .map_err(|error| Failure::new("the root of the pod", error))?;
+    let root = rustix::fs::open(
+        format!("/proc/{}/root", pid.as_raw_nonzero()),
+        flags,
+        Mode::empty(),
+    )
+    .map_err(|error| Failure::new("the root of the pod", error))?;
     // From here on nobody can look into it any more, not even we.
     go_on()?;
     init.lifeline = Some(lifeline.into());
@@ -301,7 +303,9 @@ fn hear(plan: &Plan, report: OwnedFd) -> Result<(), Failure> {
     if place == READY {
         return Ok(());
     }
-    let step = usize::try_from(place).ok().and_then(|at| plan.steps.get(at));
+    let step = usize::try_from(place)
+        .ok()
+        .and_then(|at| plan.steps.get(at));
     let what = match (step, place) {
         (Some(step), _) => {
             let root = plan.root.to_string_lossy();
@@ -324,7 +328,11 @@ fn first_process(plan: &Plan, life_end: i32, report_end: i32) -> ! {
     // First the ids are mapped, then the namespaces are opened.
     wait_for_a_word();
     if let Err((place, error)) = build(plan) {
-        tell(kept(1), place, u64::from(error.raw_os_error().cast_unsigned()));
+        tell(
+            kept(1),
+            place,
+            u64::from(error.raw_os_error().cast_unsigned()),
+        );
         exit_now(1);
     }
     tell(kept(1), READY, 0);

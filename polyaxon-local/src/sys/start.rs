@@ -1,5 +1,6 @@
 //! What happens between the fork of a command and its program.
 
+use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -81,6 +82,41 @@ fn set(resource: Resource, most: u64) -> Result<(), Errno> {
     rustix::process::setrlimit(resource, limit)
 }
 
+/// The program of a command with its arguments and its environment, as the kernel takes them.
+///
+/// It is executed by us, since the standard library hands a file that is no program to a shell.
+#[derive(Debug)]
+pub(crate) struct Image {
+    file: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+}
+
+impl Image {
+    pub(crate) fn new(file: CString, arguments: Vec<CString>, environment: Vec<CString>) -> Self {
+        Self {
+            file,
+            arguments,
+            environment,
+        }
+    }
+}
+
+/// Where strings are, with the end that the kernel wants. It is made before the fork.
+struct Pointers(Vec<*const libc::c_char>);
+
+// SAFETY: what they point to is owned by the image beside them, never changed, and freed after it.
+unsafe impl Send for Pointers {}
+// SAFETY: as above: they are only read.
+unsafe impl Sync for Pointers {}
+
+impl Pointers {
+    fn to(strings: &[CString]) -> Self {
+        let pointers = strings.iter().map(|string| string.as_ptr());
+        Self(pointers.chain([std::ptr::null()]).collect())
+    }
+}
+
 /// How a command is started.
 #[derive(Debug)]
 pub(crate) struct Setup {
@@ -89,6 +125,7 @@ pub(crate) struct Setup {
     /// Where the command starts; `None` is where the server is.
     pub(crate) workdir: Option<OwnedFd>,
     pub(crate) limits: Limits,
+    pub(crate) image: Image,
     /// Whether the standard input is a terminal that becomes the command's own.
     pub(crate) terminal: bool,
     /// What is told to the server, see [`Report`].
@@ -139,7 +176,21 @@ impl Report {
 /// server too, whose id it reports. Elsewhere the process that is started stays as the supervisor
 /// of the command, which it reports, and its end.
 pub(crate) fn prepare(command: &mut tokio::process::Command, setup: Setup) {
-    let run = move || step_in(&setup).map_err(io::Error::from);
+    let arguments = Pointers::to(&setup.image.arguments);
+    let environment = Pointers::to(&setup.image.environment);
+    let run = move || {
+        let (arguments, environment) = (&arguments, &environment);
+        step_in(&setup).map_err(io::Error::from)?;
+        // SAFETY: the strings and the lists of them end as they have to, and live in `setup`.
+        unsafe {
+            libc::execve(
+                setup.image.file.as_ptr(),
+                arguments.0.as_ptr(),
+                environment.0.as_ptr(),
+            );
+        }
+        Err(io::Error::last_os_error())
+    };
     // SAFETY: `step_in` keeps to system calls on what was prepared, numbers and the stack.
     unsafe { command.pre_exec(run) };
 }

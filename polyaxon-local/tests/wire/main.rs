@@ -23,6 +23,7 @@ mod jobs;
 mod lifetime;
 mod lineage;
 mod listing;
+mod pods;
 mod processes;
 mod pty;
 mod pty_life;

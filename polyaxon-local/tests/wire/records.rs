@@ -214,7 +214,7 @@ mod program {
 
     use super::*;
     use crate::binary::ready_line;
-    use crate::harness::{eventually, marker, processes};
+    use crate::harness::{eventually, marker, no_process};
 
     /// `serve`, started by `wrapper` where there is one, with its state in `state`.
     async fn serve(state: &Path, wrapper: &[&str]) -> (Child, Execs, u32) {
@@ -254,10 +254,7 @@ mod program {
         })
         .await;
         child.kill().await.unwrap();
-        for id in processes(&mark) {
-            let id = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
-            let _gone = rustix::process::kill_process(id, rustix::process::Signal::KILL);
-        }
+        no_process(&mark).await;
         let (_child, execs, _) = serve(state.path(), &[]).await;
         assert_eq!(execs.ids("").await, [ended.as_str().unwrap(), &running]);
         assert_eq!(execs.status(ended.as_str().unwrap()).await["exit_code"], 0);
