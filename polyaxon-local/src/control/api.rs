@@ -49,6 +49,7 @@ pub(crate) fn router(control: Arc<Control>) -> Router {
         .route(&of_run("/namespace"), get(namespace))
         .route(&of_run("/approve"), post(runs::approve))
         .route(&of_run("/stop"), post(runs::stop))
+        .route(&of_run("/skip"), post(runs::skip))
         .route(&of_run("/archive"), post(runs::archive))
         .route(&of_run("/restore"), post(runs::restore))
         .route(&of_run("/restart"), post(runs::restart))

@@ -185,6 +185,12 @@ pub(super) async fn stop(State(control): Api, Path(at): RunPath) -> Result<Json<
     Ok(Json(json!({})))
 }
 
+/// `POST runs/{uuid}/skip`: only a run that was not queued is skipped; nothing happens to others.
+pub(super) async fn skip(State(control): Api, Path(at): RunPath) -> Result<Json<Value>> {
+    find_run(&control, &at)?.record().skip();
+    Ok(Json(json!({})))
+}
+
 /// `POST runs/{uuid}/restart`
 pub(super) async fn restart(
     State(control): Api,
