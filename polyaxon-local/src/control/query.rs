@@ -28,6 +28,7 @@ pub(crate) const RUNS: Fields = Fields {
         "is_managed",
         "managed_by",
         "pending",
+        "pipeline",
         "live_state",
         "created_at",
         "updated_at",

@@ -316,6 +316,12 @@ impl Record {
             "raw_content": given.content,
             "content": operation.map(|op| op.compiled.as_str()),
             "live_state": self.live_state.number(),
+            // What no run has here.
+            "bookmarked": false,
+            "pipeline": Value::Null,
+            "resources": Value::Null,
+            "schedule_at": Value::Null,
+            "user": Value::Null,
         });
         match value {
             Value::Object(members) => members,
