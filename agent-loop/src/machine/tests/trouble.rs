@@ -2,7 +2,7 @@
 
 use super::drive;
 use crate::Private;
-use crate::journal::TurnResult::{Accepted, Done, Failed, Invalid, Pass};
+use crate::journal::TurnResult::{Accepted, Done, Failed, Invalid, Pass, Refused};
 use crate::outcome::{AcceptanceState, End};
 use crate::test_kit::{
     CHECK, FINISH, attempt, fix, model, pretending, prompts, read, results, write,
@@ -173,4 +173,33 @@ async fn checks_without_a_verdict_end_the_attempt_early() {
         outcome.checks[0].summary,
         "the check could not be carried out: storage error (code WS-CHECK)"
     );
+}
+
+#[tokio::test]
+async fn what_fails_after_a_pass_destroys_it_too() {
+    let failed = || WorkspaceError::Failed(Private::default());
+    // Two files of the task, the write, two for the copy of the check: the next one is the sixth.
+    let write = Fault::new(Operation::Put, 6, FaultAt::Before, failed());
+    let check = Fault::new(Operation::FreshDir, 2, FaultAt::Before, failed());
+    let table = [
+        (write, fix(), [Done, Pass, Failed, Refused, Pass, Accepted]),
+        (
+            check,
+            CHECK.to_owned(),
+            [Done, Pass, Invalid, Refused, Pass, Accepted],
+        ),
+    ];
+    for (fault, again, expected) in table {
+        let script = [
+            fix(),
+            CHECK.to_owned(),
+            again,
+            FINISH.to_owned(),
+            CHECK.to_owned(),
+            FINISH.to_owned(),
+        ];
+        let attempt = attempt(model(script), &pretending().fault(fault));
+        let (_, journal) = drive(attempt).await;
+        assert_eq!(results(&journal), expected);
+    }
 }
