@@ -130,14 +130,34 @@ async fn a_check_whose_answer_was_lost_is_looked_up_and_never_started_again() {
     assert_eq!(outcome.uncertain.len(), 1);
     assert!(outcome.checks.is_empty(), "no verdict comes from it");
 
+    assert_eq!(
+        blind.calls(Operation::Lookup),
+        0,
+        "it says that it cannot tell"
+    );
+
+    // The first question after it gets no answer either.
+    let busy = WorkspaceError::Failed(Private::default());
     let seeing = pretending()
         .with_capabilities(|can| can.exec_lookup = true)
-        .fault(lost());
+        .fault(lost())
+        .fault(Fault::new(Operation::Lookup, 1, FaultAt::Before, busy));
     let (outcome, _) = drive(attempt(script(), &seeing)).await;
     assert_eq!(
         (outcome.end, seeing.calls(Operation::Exec)),
         (End::Accepted, 1)
     );
+    assert_eq!(seeing.calls(Operation::Lookup), 2);
+
+    // What was surely never started gives no verdict, and the next check may.
+    let reset = WorkspaceError::Uncertain(Private::new("reset"));
+    let refused = pretending()
+        .with_capabilities(|can| can.exec_lookup = true)
+        .fault(Fault::new(Operation::Exec, 1, FaultAt::Before, reset));
+    let again = model([fix(), CHECK.to_owned(), CHECK.to_owned(), FINISH.to_owned()]);
+    let (outcome, journal) = drive(attempt(again, &refused)).await;
+    assert_eq!(results(&journal), [Done, Invalid, Pass, Accepted]);
+    assert!(outcome.uncertain.is_empty());
 }
 
 #[tokio::test]
