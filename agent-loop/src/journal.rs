@@ -26,7 +26,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use file::FileJournal;
-pub use reader::{CorruptJournal, JournalEntry, JournalReader, ReadJournal, TornTail};
+pub use reader::{CorruptJournal, JournalEntry, ReadJournal, TornTail};
 pub use record::{
     Answer, ApprovalRecord, Asked, Decided, Ended, Event, Intended, Intent, Judged, Receipt,
     Record, Replied, ReplyRecord, SeedFile, Started, TurnEnded, TurnResult, WorkspaceRecord,

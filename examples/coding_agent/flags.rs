@@ -19,7 +19,7 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) allow_checks: bool,
 
-    /// URL of a Polyaxon installation. Default: POLYAXON_HOST, or the configuration files.
+    /// URL of a Polyaxon installation. Default: `POLYAXON_HOST`, or the configuration files.
     #[arg(long, value_name = "URL")]
     pub(crate) host: Option<String>,
 

@@ -275,6 +275,6 @@ fn listen() -> Interrupt {
 /// Ready once somebody has pressed Ctrl-C.
 async fn interrupted(mut interrupt: Interrupt) {
     if interrupt.wait_for(|told| *told).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

@@ -28,7 +28,7 @@ struct Flags {
     /// Start the sandbox service in this process, and a sandbox in it.
     #[arg(long, conflicts_with_all = ["host", "run_uuid"])]
     local: bool,
-    /// URL of a Polyaxon installation. Default: POLYAXON_HOST, or the configuration files.
+    /// URL of a Polyaxon installation. Default: `POLYAXON_HOST`, or the configuration files.
     #[arg(long)]
     host: Option<String>,
     /// The project of the sandbox.
@@ -117,8 +117,9 @@ async fn record(sandbox: &SandboxClient, flags: &Flags) -> Result<()> {
         ],
     )?;
     let folder = run.path().to_owned();
-    run.end().await?.ensure_complete()?;
+    let report = run.end().await?.ensure_complete()?;
     println!("receipt: {}", path.display());
+    println!("{} metric values written", report.written());
 
     println!("metrics, read back:");
     for name in [

@@ -1,17 +1,33 @@
 //! Typed client of the Polyaxon control plane: configuration, token, one transport, errors that
 //! say what a failed call may have done, and the runs API.
 //!
-//! ```no_run
+//! ```
 //! use std::time::Duration;
-//! use polyaxon_client::{Client, ProjectRef, runs::{RunStatus, Wait}};
+//! use polyaxon_client::runs::{CreateRun, RunStatus, Wait};
+//! use polyaxon_client::{Client, Config, ProjectRef, Token};
+//! use serde_json::json;
 //!
-//! # async fn example() -> Result<(), polyaxon_client::Error> {
-//! let client = Client::from_env()?;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = polyaxon_local::LocalServer::start().await?;
+//! # let (url, token) = (server.url(), server.token());
+//! // `Client::from_env()` takes both from the surroundings.
+//! let client = Client::new(&Config::explicit(url)?.token(Token::new(token)?))?;
 //! let project: ProjectRef = "acme/agent-lab".parse()?;
-//! let run = "8aac02e3a62a4f0aaa257c59da5eab80".parse()?;
+//! let runs = client.runs(&project);
 //!
+//! let service = json!({"plugins": {"sandbox": true}, "ports": [], "container": {"image": "python:3.12"}});
+//! let run = runs.create(&CreateRun::operation(&service).name("lab")).await?.uuid;
 //! let wait = Wait::up_to(Duration::from_secs(300)).on_progress(|now| println!("{}", now.status));
-//! client.runs(&project).wait_for(run, &RunStatus::Running, wait).await?;
+//! runs.wait_for(run, &RunStatus::Running, wait).await?;
+//!
+//! runs.stop(run).await?; // a request; its status confirms
+//! let ended = runs.wait_until_final(run, Duration::from_secs(60)).await?;
+//! assert_eq!(ended.status, RunStatus::Stopped);
+//!
+//! let nowhere = client.runs(&"acme/nowhere".parse()?);
+//! let error = nowhere.get(run).await.unwrap_err();
+//! assert_eq!(error.status().map(|status| status.as_u16()), Some(404));
 //! # Ok(())
 //! # }
 //! ```

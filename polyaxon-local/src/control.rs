@@ -151,8 +151,19 @@ impl Control {
     }
 
     fn create(&self, project: ProjectRef, given: Given, operation: Option<Operation>) -> Arc<Run> {
+        self.create_as(RunUuid::random(), project, given, operation)
+    }
+
+    /// A run with a random id that the caller knows before.
+    fn create_as(
+        &self,
+        uuid: RunUuid,
+        project: ProjectRef,
+        given: Given,
+        operation: Option<Operation>,
+    ) -> Arc<Run> {
         let (record, next) = Record::new(given, operation);
-        let run = Arc::new(Run::new(RunUuid::random(), project, record));
+        let run = Arc::new(Run::new(uuid, project, record));
         lock(&self.runs).insert(run.uuid, Arc::clone(&run));
         self.follow(&run, next);
         run

@@ -39,12 +39,31 @@
 //!
 //! | path | what |
 //! |---|---|
-//! | `/api/v1/{owner}/projects/create` | add a project |
-//! | `/api/v1/{owner}/{project}/runs` | create, get, statuses, approve, stop, namespace of runs |
+//! | `/api/v1/{owner}/projects/…`, `/api/v1/{owner}/{project}` | projects: create, list, get |
+//! | `/api/v1/{owner}/{project}/runs/…` | runs: create, list, get, change, statuses, lineage, end |
+//! | `/streams/v1/{namespace}/{owner}/{project}/runs/{uuid}/…` | files, series of events, logs |
 //! | `/sandbox/v1/{namespace}/{owner}/{project}/runs/{uuid}/…` | `ping`, `exec`, `exec/stream`, `exec/bg`, `fs/*`, `pty` of a sandbox |
 //!
-//! Only services with the sandbox plugin run; others fail with a status that says so. The limits
-//! of a sandbox are [`Limits`].
+//! Services with the sandbox plugin and plain jobs run; others fail with a status that says so. The
+//! limits of a sandbox are [`Limits`]. A [`LocalDaemon`] is the daemon of one sandbox alone.
+//!
+//! # Faults on purpose
+//!
+//! [`LocalServerBuilder::faults`] and [`LocalServer::faults`] make answers go wrong, for tests of
+//! any client:
+//!
+//! ```
+//! use polyaxon_local::{Fault, FaultRule, LocalServer};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // The first write has its effect, and its answer is lost at the gateway.
+//! let lost = FaultRule::new(Fault::BadGateway).path("*/fs/write").times(1).carried_out();
+//! let server = LocalServer::builder().faults([lost]).start().await?;
+//! // The reads break off in the middle from now on.
+//! server.faults().add(FaultRule::new(Fault::CutAfter(100)).path("*/fs/read"));
+//! # Ok(()) }
+//! ```
 //!
 //! # Features
 //!

@@ -88,7 +88,11 @@ impl Terminals {
         // A set of tasks is whole at every step, so a panic elsewhere leaves it usable.
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(task);
+        // Whoever closes says so before it takes the set, so no task is left out of it. One that
+        // comes too late is dropped, and what it has started is killed by that.
+        if !self.closing.is_closed() {
+            tasks.spawn(task);
+        }
     }
 
     /// Refuses new ones, kills all there are, with what they left running, and waits up to `limit`
@@ -372,5 +376,30 @@ async fn serve(attached: Attached, socket: oneshot::Receiver<axum::extract::ws::
     // An error is a handshake that was not completed; dropping the attachment gives it back.
     if let Ok(socket) = socket.await {
         attach::serve(attached, socket).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_comes_after_the_end_is_dropped_and_one_before_is_waited_for() {
+        let terminals = Terminals::new(&Limits::default(), Arc::new(Activity::new()));
+        let (early, early_ran) = oneshot::channel();
+        let mut told = terminals.closing.listen();
+        terminals.spawn(async move {
+            told.heard().await;
+            let _listens = early.send(());
+        });
+        terminals.close(Duration::from_secs(5)).await;
+        early_ran.await.unwrap();
+        let (late, late_ran) = oneshot::channel();
+        terminals.spawn(async move {
+            let _nobody = late.send(());
+        });
+        late_ran.await.unwrap_err();
+        let refusal = format!("{:?}", terminals.admit().unwrap_err());
+        assert!(refusal.contains("stopping"), "{refusal}");
     }
 }

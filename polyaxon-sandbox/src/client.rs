@@ -25,18 +25,27 @@ const LAUNCH_LIMIT: Duration = Duration::from_secs(300);
 /// end the run; the run's own time limit is what ends it when nobody can ask any more.
 ///
 /// # Examples
-/// ```no_run
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use polyaxon_client::{Client, ProjectRef};
+/// ```
+/// use std::time::Duration;
+/// use polyaxon_client::runs::RunStatus;
 /// use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
 ///
-/// let client = Client::from_env()?;
-/// let project: ProjectRef = "acme/agent-lab".parse()?;
-/// let sandbox = SandboxClient::launch(&client, &project, &SandboxSpec::image("python:3.12-slim")).await?;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = polyaxon_local::LocalServer::start().await?;
+/// # let token = polyaxon_client::Token::new(server.token())?;
+/// # let config = polyaxon_client::Config::explicit(server.url())?.token(token);
+/// # let client = polyaxon_client::Client::new(&config)?;
+/// # let project = server.project().clone();
+/// let spec = SandboxSpec::image("python:3.12-slim");
+/// let sandbox = SandboxClient::launch(&client, &project, &spec).await?;
+/// assert_eq!(sandbox.ping().await?.status, "ok");
 ///
 /// let result = sandbox.process().exec(&Exec::new(["python3", "-c", "print(2 + 3)"])).await?;
 /// assert_eq!(result.stdout.text()?.trim(), "5");
-/// sandbox.stop().await?;
+///
+/// let status = sandbox.stop_and_wait(Duration::from_secs(60)).await?;
+/// assert_eq!(status, RunStatus::Stopped);
 /// # Ok(())
 /// # }
 /// ```

@@ -1,13 +1,18 @@
 //! Typed client of Polyaxon sandboxes: service runs with processes and files.
 //!
-//! ```no_run
+//! ```
 //! use std::time::Duration;
-//! use polyaxon_client::{Client, ProjectRef};
+//! use polyaxon_client::ProjectRef;
 //! use polyaxon_client::runs::Wait;
 //! use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
 //!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::from_env()?;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = polyaxon_local::LocalServer::start().await?;
+//! # let token = polyaxon_client::Token::new(server.token())?;
+//! # let config = polyaxon_client::Config::explicit(server.url())?.token(token);
+//! # let client = polyaxon_client::Client::new(&config)?;
+//! // let client = Client::from_env()?;
 //! let project: ProjectRef = "acme/agent-lab".parse()?;
 //! let spec = SandboxSpec::image("python:3.12-slim").queue("research/cpu");
 //!

@@ -62,6 +62,30 @@ mod run {
         /// # Cancel safety
         /// Dropping the future closes the connection; the service then ends the command (SIGTERM,
         /// and SIGKILL 5 s later).
+        ///
+        /// # Examples
+        /// ```
+        /// use std::time::Duration;
+        /// use polyaxon_sandbox::process::Termination;
+        /// # use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+        /// # let server = polyaxon_local::LocalServer::start().await?;
+        /// # let token = polyaxon_client::Token::new(server.token())?;
+        /// # let config = polyaxon_client::Config::explicit(server.url())?.token(token);
+        /// # let client = polyaxon_client::Client::new(&config)?;
+        /// # let spec = SandboxSpec::image("i");
+        /// # let sandbox = SandboxClient::launch(&client, server.project(), &spec).await?;
+        /// let exec = Exec::new(["sh", "-c", "echo started; sleep 60"])
+        ///     .timeout(Duration::from_millis(200));
+        /// let result = sandbox.process().exec(&exec).await?;
+        /// assert_eq!(result.termination, Termination::TimedOut);
+        /// assert_eq!(result.stdout.text_lossy(), "started\n");
+        /// // What was killed on the way is not parsed by mistake.
+        /// assert!(result.stdout.text().is_err());
+        /// # Ok(())
+        /// # }
+        /// ```
         pub async fn exec(&self, exec: &Exec) -> Result<ExecResult, Error> {
             exec.check()?;
             let limit = exec

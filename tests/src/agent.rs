@@ -68,6 +68,8 @@ pub struct Case {
     pub editable: Vec<&'static str>,
     /// What may be used up.
     pub budget: Budget,
+    /// Where `python3` is looked for, if not where it always is.
+    pub search_path: Option<&'static str>,
 }
 
 impl Default for Case {
@@ -77,6 +79,7 @@ impl Default for Case {
             count: 2,
             editable: vec!["amounts.py"],
             budget: Budget::default(),
+            search_path: None,
         }
     }
 }
@@ -123,8 +126,11 @@ impl Case {
         .unwrap()
         .file("test_amounts.py", self.tests.clone())
         .unwrap();
-        let acceptance =
+        let mut acceptance =
             UnittestAcceptance::new("test_amounts.py", self.tests, self.count).unwrap();
+        if let Some(path) = self.search_path {
+            acceptance = acceptance.search_path(path);
+        }
         let paths = Paths::editable(self.editable)
             .unwrap()
             .readable(["test_amounts.py"])

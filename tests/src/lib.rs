@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::missing_panics_doc,
     reason = "helpers of tests; a failure is a failed test"
 )]

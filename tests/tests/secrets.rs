@@ -1,11 +1,6 @@
 //! No secret is shown: not by `{:?}` of any public value, not by any error, not in the logs of a
 //! whole run, and not in its evidence.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; a failure is a failed test"
-)]
-
 use std::fmt::Debug;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -10,7 +10,7 @@ use futures::future::{pending, ready};
 use super::*;
 use crate::Attempt;
 use crate::budget::Budget;
-use crate::journal::{FileJournal, JournalReader, MemoryJournal, TurnResult, observer_fn};
+use crate::journal::{FileJournal, MemoryJournal, ReadJournal, TurnResult, observer_fn};
 use crate::model::{ModelRequest, ScriptedModel};
 use crate::outcome::{AcceptanceState, Limit};
 use crate::policy::{Approval, Decision, policy_fn};
@@ -63,7 +63,7 @@ async fn the_evidence_of_a_run_fits_together() {
         (Digest::of(&patch), &patch),
         (outcome.patch_sha256, &outcome.patch)
     );
-    let journal = JournalReader::read(run.path()).unwrap();
+    let journal = ReadJournal::read(run.path()).unwrap();
     assert_eq!(journal.chain_head, outcome.chain_head);
     let written: serde_json::Value = serde_json::from_slice(&read("outcome.json")).unwrap();
     assert_eq!(written, serde_json::to_value(&outcome).unwrap());
@@ -549,4 +549,39 @@ async fn a_folder_with_another_journal_is_refused_before_anything_is_done() {
         .unwrap_err();
     assert!(matches!(error, crate::Error::RunDir(_)), "{error:?}");
     assert!(workspace.files().is_empty());
+}
+
+#[tokio::test]
+async fn waiting_for_people_is_not_working() {
+    let ask = policy_fn(|_, _| Decision::ask("really?"));
+    let clock = JumpingClock::default();
+    let (person, model_clock) = (clock.clone(), clock.clone());
+    let person = Person {
+        answer: false,
+        clock: person,
+    };
+    // Two seconds of work a turn, and three of waiting.
+    let slow = crate::model_fn("slow", move |_| {
+        model_clock.advance(Duration::from_secs(2));
+        reply(read("amounts.py"))
+    });
+    let budget = Budget {
+        working: Some(Duration::from_secs(5)),
+        ..Budget::default()
+    };
+    let attempted = Attempt::new(task(), slow, pretending(), acceptance(), paths());
+    let attempted = attempted
+        .allow_checks(true)
+        .budget(budget)
+        .policy(ask)
+        .approver(person);
+    let outcome = attempted.clock(clock).drive().await.unwrap();
+    assert_eq!(
+        outcome.end,
+        End::Exhausted {
+            limit: Limit::Working
+        }
+    );
+    assert_eq!(outcome.turns, 3);
+    assert_eq!(outcome.latency.total, Duration::from_secs(12));
 }

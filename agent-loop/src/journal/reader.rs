@@ -12,11 +12,6 @@ use super::file::{BLOBS, FILE_NAME, VERSION, prev};
 use super::{Event, Record};
 use crate::digest::Digest;
 
-/// Reads the journal of a folder.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct JournalReader;
-
 /// A journal that was read.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -74,7 +69,7 @@ pub enum CorruptJournal {
     Io(#[from] io::Error),
 }
 
-impl JournalReader {
+impl ReadJournal {
     /// Reads `actions.jsonl` in `folder`, with its blobs.
     ///
     /// An end without a line feed, or with nothing but blanks and NULs, is what a crash leaves
@@ -83,7 +78,7 @@ impl JournalReader {
     /// # Errors
     /// [`CorruptJournal::Damaged`] where a line before the last one is no record, does not follow
     /// the one before it, or is of a kind that this version must not pass over.
-    pub fn read(folder: impl AsRef<Path>) -> Result<ReadJournal, CorruptJournal> {
+    pub fn read(folder: impl AsRef<Path>) -> Result<Self, CorruptJournal> {
         let folder = folder.as_ref();
         let bytes = fs::read(folder.join(FILE_NAME))?;
         Self::parse(&bytes, |digest| {
@@ -98,8 +93,8 @@ impl JournalReader {
     pub fn parse(
         bytes: &[u8],
         blob: impl Fn(&Digest) -> io::Result<Vec<u8>>,
-    ) -> Result<ReadJournal, CorruptJournal> {
-        let mut journal = ReadJournal {
+    ) -> Result<Self, CorruptJournal> {
+        let mut journal = Self {
             records: Vec::new(),
             chain_head: None,
             torn_tail: None,

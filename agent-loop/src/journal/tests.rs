@@ -65,7 +65,7 @@ async fn what_was_written_is_read_back() {
     for content in [RIGHT, &odd] {
         let (folder, outcome, records) = recorded(content).await;
         assert!(outcome.is_accepted());
-        let journal = JournalReader::read(folder.path()).unwrap();
+        let journal = ReadJournal::read(folder.path()).unwrap();
         assert_eq!(known(&journal), records);
         assert_eq!(
             (journal.chain_head, journal.torn_tail),
@@ -103,7 +103,7 @@ async fn a_journal_that_was_cut_anywhere_is_a_prefix_of_whole_records() {
         .map(|at| at + 1)
         .collect();
     for cut in 0..=bytes.len() {
-        let journal = JournalReader::parse(&bytes[..cut], no_blobs).unwrap();
+        let journal = ReadJournal::parse(&bytes[..cut], no_blobs).unwrap();
         let whole = ends.iter().filter(|end| **end <= cut).count();
         assert_eq!(known(&journal), records[..whole], "cut at {cut}");
         let start = whole.checked_sub(1).map_or(0, |at| ends[at]);
@@ -127,7 +127,7 @@ async fn a_tail_of_rubbish_blanks_or_nothing_is_cut_off() {
         b"\n",
     ];
     for tail in tails {
-        let journal = JournalReader::parse(&[&bytes, tail].concat(), no_blobs).unwrap();
+        let journal = ReadJournal::parse(&[&bytes, tail].concat(), no_blobs).unwrap();
         assert_eq!(journal.records.len(), records.len(), "{tail:?}");
         assert_eq!(
             journal.torn_tail,
@@ -140,7 +140,7 @@ async fn a_tail_of_rubbish_blanks_or_nothing_is_cut_off() {
     // Rubbish that a record follows is no tail.
     let first_end = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     let middle = [&bytes[..first_end], b"{\"v\":1,\n", &bytes[first_end..]].concat();
-    let (line, offset, _) = damaged(JournalReader::parse(&middle, no_blobs).unwrap_err());
+    let (line, offset, _) = damaged(ReadJournal::parse(&middle, no_blobs).unwrap_err());
     assert_eq!((line, offset), (2, first_end));
 }
 
@@ -155,7 +155,7 @@ async fn a_byte_that_was_changed_is_found_in_its_line() {
             let mut bytes = bytes.clone();
             bytes[at] ^= mask;
             let (line, offset, problem) =
-                damaged(JournalReader::parse(&bytes, no_blobs).unwrap_err());
+                damaged(ReadJournal::parse(&bytes, no_blobs).unwrap_err());
             assert_eq!((line, offset), (4, fourth.start), "byte {at}: {problem}");
         }
     }
@@ -168,10 +168,10 @@ async fn a_line_that_is_missing_or_moved_is_seen() {
     let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
     let mut missing = lines.clone();
     missing.remove(3);
-    damaged(JournalReader::parse(&missing.concat(), no_blobs).unwrap_err());
+    damaged(ReadJournal::parse(&missing.concat(), no_blobs).unwrap_err());
     let mut moved = lines;
     moved.swap(3, 4);
-    damaged(JournalReader::parse(&moved.concat(), no_blobs).unwrap_err());
+    damaged(ReadJournal::parse(&moved.concat(), no_blobs).unwrap_err());
 }
 
 #[tokio::test]
@@ -185,10 +185,10 @@ async fn a_blob_has_to_be_there_and_to_be_itself() {
         .path();
     let bytes = fs::read(&blob).unwrap();
     fs::write(&blob, [&bytes, b" ".as_slice()].concat()).unwrap();
-    let (_, _, problem) = damaged(JournalReader::read(folder.path()).unwrap_err());
+    let (_, _, problem) = damaged(ReadJournal::read(folder.path()).unwrap_err());
     assert_eq!(problem, "has a blob with another content");
     fs::remove_file(&blob).unwrap();
-    let (_, _, problem) = damaged(JournalReader::read(folder.path()).unwrap_err());
+    let (_, _, problem) = damaged(ReadJournal::read(folder.path()).unwrap_err());
     assert!(problem.starts_with("lacks its blob"), "{problem}");
 }
 
@@ -199,7 +199,7 @@ fn a_kind_that_nobody_knows_is_passed_over_only_where_it_says_so() {
         format!("{{\"v\":1,\"seq\":0,\"at_ms\":0,\"prev\":\"{prev}\",{more}}}\n")
     };
     let extension = line(r#""kind":"weather","body":{"sun":true},"ext":true"#);
-    let journal = JournalReader::parse(extension.as_bytes(), no_blobs).unwrap();
+    let journal = ReadJournal::parse(extension.as_bytes(), no_blobs).unwrap();
     let kind = "weather".to_owned();
     assert_eq!(journal.records, [JournalEntry::Skipped { seq: 0, kind }]);
     let table = [
@@ -223,7 +223,7 @@ fn a_kind_that_nobody_knows_is_passed_over_only_where_it_says_so() {
     ];
     for (line, expected) in table {
         let (number, _, problem) =
-            damaged(JournalReader::parse(line.as_bytes(), no_blobs).unwrap_err());
+            damaged(ReadJournal::parse(line.as_bytes(), no_blobs).unwrap_err());
         assert_eq!(number, 1);
         assert!(problem.starts_with(expected), "{problem}");
     }
@@ -261,13 +261,13 @@ async fn nothing_follows_a_record_that_failed() {
     journal.append(&large, Durability::Synced).unwrap_err();
     let error = journal.append(&records[1], Durability::Synced).unwrap_err();
     assert_eq!(error.to_string(), "an earlier record could not be written");
-    assert_eq!(JournalReader::read(folder.path()).unwrap().records.len(), 1);
+    assert_eq!(ReadJournal::read(folder.path()).unwrap().records.len(), 1);
 }
 
 proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'{'), Just(b'"'), any::<u8>()], 0..200)) {
-        if let Ok(journal) = JournalReader::parse(&bytes, no_blobs) {
+        if let Ok(journal) = ReadJournal::parse(&bytes, no_blobs) {
             prop_assert!(journal.records.is_empty());
         }
     }

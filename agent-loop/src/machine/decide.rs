@@ -6,6 +6,7 @@ use crate::journal::{Decided, Durability, Event, TurnEnded, TurnResult};
 use crate::outcome::{End, Limit};
 use crate::path::RelPath;
 use crate::policy::{Approval, Decision, Policy as _, PolicyContext};
+use crate::prompt::Next;
 use crate::text::one_line;
 
 impl Machine {
@@ -41,12 +42,15 @@ impl Machine {
     pub(super) fn decide(&mut self, action: Action) {
         self.format_errors = 0;
         self.action = Some(action.clone());
-        let times = self
-            .repeats
-            .entry((action.likeness(), self.known.hash()))
-            .or_default();
-        *times += 1;
-        let times = *times;
+        let times = match self.is_due(&action) {
+            true => 0,
+            false => {
+                let key = (action.likeness(), self.known.hash());
+                let times = self.repeats.entry(key).or_default();
+                *times += 1;
+                *times
+            }
+        };
         if times >= self.budget().stuck_after {
             self.decided(&action, Decision::deny("repeated too often"));
             self.feedback(TurnResult::Refused, "repeated too often".to_owned());
@@ -76,6 +80,16 @@ impl Machine {
                 self.feedback(TurnResult::Refused, reason.clone());
                 self.end(End::PolicyStop { reason });
             }
+        }
+    }
+
+    /// Whether this is the one action that makes sense now. Asking for it is no repetition, also
+    /// where it was done before and came to nothing through no fault of the model.
+    fn is_due(&self, action: &Action) -> bool {
+        match action {
+            Action::Check { .. } => self.next_action() == Next::Check,
+            Action::Finish { .. } => self.next_action() == Next::Finish,
+            Action::Read { .. } | Action::Write { .. } => false,
         }
     }
 

@@ -20,7 +20,7 @@ pub(super) enum CheckView {
 
 impl Machine {
     /// What comes next, if the model asks us.
-    fn next_action(&self) -> Next {
+    pub(super) fn next_action(&self) -> Next {
         if self.verified.is_some() {
             Next::Finish
         } else if !self.unread().is_empty() {

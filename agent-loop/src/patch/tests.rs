@@ -188,3 +188,26 @@ proptest! {
         round_trip(&tree(&old), &tree(&new));
     }
 }
+
+#[test]
+fn names_are_written_as_git_writes_them() {
+    let lines = |name: &str| {
+        let (old, new) = (tree(&[(name, b"x\n")]), tree(&[(name, b"y\n")]));
+        let patch = String::from_utf8(diff(&old, &new).unwrap()).unwrap();
+        let lines: Vec<String> = patch.lines().map(str::to_owned).collect();
+        [lines[0].clone(), lines[2].clone(), lines[3].clone()]
+    };
+    // The tab ends a name with a blank for other programs than git.
+    let blank = [
+        "diff --git a/a b.py b/a b.py",
+        "--- a/a b.py\t",
+        "+++ b/a b.py\t",
+    ];
+    assert_eq!(lines("a b.py"), blank);
+    let quoted = [
+        r#"diff --git "a/\303\251\"" "b/\303\251\"""#,
+        r#"--- "a/\303\251\"""#,
+        r#"+++ "b/\303\251\"""#,
+    ];
+    assert_eq!(lines("é\""), quoted);
+}

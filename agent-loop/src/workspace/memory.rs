@@ -65,6 +65,7 @@ pub enum Operation {
     List,
     Put,
     Exec,
+    Lookup,
     FreshDir,
 }
 
@@ -295,11 +296,13 @@ impl Workspace for MemoryWorkspace {
     }
 
     fn lookup<'a>(&'a self, id: &'a RequestId) -> BoxFuture<'a, Result<Lookup, WorkspaceError>> {
-        let found = match self.shared.capabilities.exec_lookup {
-            true => self.state().finished.get(id).cloned(),
-            false => return ready(Ok(Lookup::Unknown)).boxed(),
-        };
-        ready(Ok(found.map_or(Lookup::NeverStarted, Lookup::Finished))).boxed()
+        self.call(Operation::Lookup, || {
+            if !self.shared.capabilities.exec_lookup {
+                return Ok(Lookup::Unknown);
+            }
+            let finished = self.state().finished.get(id).cloned();
+            Ok(finished.map_or(Lookup::NeverStarted, Lookup::Finished))
+        })
     }
 
     fn fresh_dir<'a>(

@@ -49,9 +49,13 @@ pub(crate) fn router(control: Arc<Control>) -> Router {
         .route(&of_run("/namespace"), get(namespace))
         .route(&of_run("/approve"), post(runs::approve))
         .route(&of_run("/stop"), post(runs::stop))
+        .route(&of_run("/skip"), post(runs::skip))
         .route(&of_run("/archive"), post(runs::archive))
         .route(&of_run("/restore"), post(runs::restore))
+        .route(&of_run("/invalidate"), post(runs::invalidate))
         .route(&of_run("/restart"), post(runs::restart))
+        .route(&of_run("/copy"), post(runs::copy))
+        .route(&of_run("/resume"), post(runs::resume))
         .route(
             &of_run("/lineage/artifacts"),
             get(lineage::list).post(lineage::log),

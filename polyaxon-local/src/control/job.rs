@@ -1,5 +1,7 @@
 //! The one command of a plain job, run by the daemon of its run, with its output kept as a log.
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
@@ -8,7 +10,8 @@ use jiff::Timestamp;
 use polyaxon_client::RunUuid;
 use polyaxon_sandbox::wire::{header, route};
 use serde_json::{Value, json};
-use tokio::try_join;
+use tokio::join;
+use tokio::time::sleep;
 use tower::ServiceExt as _;
 
 use super::store::{LOGS, Refused, Store, StorePath};
@@ -20,6 +23,9 @@ const LOG: &str = "main.jsonl";
 const CONTAINER: &str = "main";
 /// The largest answer that is read: a page of a log, in which each byte can take six.
 const ANSWER_BYTES: usize = 8 * 1024 * 1024;
+
+/// How often a command is looked at whose output cannot be followed to its end.
+const POLL: Duration = Duration::from_millis(200);
 
 /// How a job ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,15 +66,29 @@ impl Job {
             .get("exec_id")
             .and_then(Value::as_str)
             .ok_or("the daemon gave the command no id")?;
-        try_join!(self.follow(id, "stdout"), self.follow(id, "stderr"))?;
-        let status = self
-            .ask(
-                Method::GET,
-                &format!("{}/{id}", route::EXEC_BG),
-                String::new(),
-            )
-            .await?;
-        Ok(outcome(&status))
+        join!(self.keep(id, "stdout"), self.keep(id, "stderr"));
+        // Both outputs are at their end now, as a rule with the command itself.
+        let path = format!("{}/{id}", route::EXEC_BG);
+        loop {
+            let status = self.ask(Method::GET, &path, String::new()).await?;
+            if status
+                .get("finished_at")
+                .is_some_and(|time| !time.is_null())
+            {
+                return Ok(outcome(&status));
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// Keeps one stream of the exec `id` in the log. Where that fails, a full disk for one, the log
+    /// says so and ends, and the command goes on.
+    async fn keep(&self, id: &str, stream: &str) {
+        if let Err(why) = self.follow(id, stream).await {
+            tracing::warn!(run = %self.run, stream, why, "the log of a job is not complete");
+            let line = format!("The log of {stream} is not complete: {why}.");
+            let _logged = self.log(&line).await;
+        }
     }
 
     /// Copies one stream of the exec `id` into the log until its end, line by line.

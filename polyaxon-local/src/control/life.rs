@@ -99,6 +99,7 @@ impl Pods {
             return;
         };
         if let Some(why) = operation.unsupported() {
+            tracing::info!(run = %run.uuid, project = %run.project, why, "a run cannot run here");
             run.record().enter(RunStatus::Failed, REASON, Some(why));
             return;
         }
@@ -117,6 +118,7 @@ impl Pods {
         run.record()
             .enter(RunStatus::Starting, REASON, Some(image.clone()));
 
+        tracing::info!(run = %run.uuid, project = %run.project, kind = operation.kind, "a run starts");
         let folder = self.folder.join(run.uuid.to_string());
         let sandbox = match self.open(&run, folder.clone()).await {
             Ok(sandbox) => Arc::new(sandbox),
@@ -172,6 +174,7 @@ impl Pods {
             .err();
         let left =
             left.map(|error| format!("The folder of the sandbox could not be removed: {error}."));
+        tracing::info!(run = %run.uuid, ?ended, "a run has ended");
         let (status, message) = match ended {
             Some(Outcome::Succeeded(message)) => (RunStatus::Succeeded, message),
             Some(Outcome::Failed(message)) => (RunStatus::Failed, message),

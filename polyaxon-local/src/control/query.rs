@@ -28,6 +28,7 @@ pub(crate) const RUNS: Fields = Fields {
         "is_managed",
         "managed_by",
         "pending",
+        "pipeline",
         "live_state",
         "created_at",
         "updated_at",
@@ -107,7 +108,7 @@ enum Test {
 type Wanted = fn(Ordering) -> bool;
 
 impl Filter {
-    /// Reads `field:value,field:value`; see the list in the crate's documentation.
+    /// Reads `field:value,field:value`; the crate's README has the list.
     ///
     /// # Errors
     /// A sentence about what is not understood.

@@ -186,11 +186,7 @@ impl Record {
             return Next::Nothing;
         }
         let message = Some(message.to_owned());
-        let waits = matches!(
-            status,
-            RunStatus::Created | RunStatus::OnSchedule | RunStatus::Resuming | RunStatus::Compiled
-        );
-        if waits {
+        if self.waits() {
             self.enter(RunStatus::Stopped, reason, message);
             return Next::Nothing;
         }
@@ -200,6 +196,22 @@ impl Record {
         }
         self.enter(RunStatus::Stopped, reason, message);
         Next::Nothing
+    }
+
+    /// Whether nothing was started for the run yet, so that there is nothing to tear down.
+    fn waits(&self) -> bool {
+        matches!(
+            self.status(),
+            RunStatus::Created | RunStatus::OnSchedule | RunStatus::Resuming | RunStatus::Compiled
+        )
+    }
+
+    /// Skips a run that was not queued; any other stays as it is.
+    pub(crate) fn skip(&mut self) {
+        if self.waits() {
+            let message = Some("The run was skipped through the API.".to_owned());
+            self.enter(RunStatus::Skipped, "SkippedByUser", message);
+        }
     }
 
     /// The stop that was asked for is done: the reason stays that of the request. `left` says what
@@ -304,6 +316,12 @@ impl Record {
             "raw_content": given.content,
             "content": operation.map(|op| op.compiled.as_str()),
             "live_state": self.live_state.number(),
+            // What no run has here.
+            "bookmarked": false,
+            "pipeline": Value::Null,
+            "resources": Value::Null,
+            "schedule_at": Value::Null,
+            "user": Value::Null,
         });
         match value {
             Value::Object(members) => members,

@@ -244,6 +244,24 @@ impl Store {
         .await
     }
 
+    /// Copies files and folders of one run to another, to the same places.
+    pub(crate) async fn copy(
+        &self,
+        from: RunUuid,
+        to: RunUuid,
+        paths: Vec<StorePath>,
+    ) -> Result<()> {
+        let folder = self.root.join(to.to_string());
+        self.at(from, move |dir| {
+            std::fs::create_dir_all(&folder)?;
+            let target = Dir::open_ambient_dir(&folder, ambient_authority())?;
+            paths
+                .iter()
+                .try_for_each(|path| copy(dir, &target, path.as_path()))
+        })
+        .await
+    }
+
     /// Removes the file or the folder at `path`.
     pub(crate) async fn remove(&self, run: RunUuid, path: StorePath) -> Result<()> {
         self.at(run, move |dir| {
@@ -350,6 +368,17 @@ fn unpack(file: &File, target: &Dir) -> Result<()> {
             true => target.create_dir_all(path.as_path())?,
             false => place(target, path.as_path(), &mut entry)?,
         }
+    }
+    Ok(())
+}
+
+fn copy(dir: &Dir, target: &Dir, path: &Path) -> Result<()> {
+    if dir.symlink_metadata(path)?.is_file() {
+        return place(target, path, &mut dir.open(path)?);
+    }
+    target.create_dir_all(path)?;
+    for entry in dir.read_dir(path)? {
+        copy(dir, target, &path.join(entry?.file_name()))?;
     }
     Ok(())
 }

@@ -201,7 +201,10 @@ impl Table {
     fn own(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks();
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(task);
+        // Whoever closes says so before it takes the set, so no task is left out of it.
+        if !self.closing.is_closed() {
+            tasks.spawn(task);
+        }
     }
 
     fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {

@@ -11,7 +11,7 @@ use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt as _, StreamExt as _};
 use polyaxon_sandbox::pty::{PtyControl, PtyEvent, PtyExited};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_tungstenite::tungstenite;
 
 use super::request::Size;
@@ -207,18 +207,24 @@ impl Writing {
             .limits
             .heartbeat_interval
             .max(Duration::from_millis(1));
-        let mut heartbeat = interval_at(Instant::now() + every, every);
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ping_at = Instant::now() + every;
         let mut waiting: Vec<Message> = vec![Message::text(first.to_string())];
         waiting.extend(replay.drain(..).map(Message::Binary));
         let mut over = Listening { over, exited: None };
         let mut all_read = false;
         loop {
-            while let Ok(bytes) = output.try_recv() {
+            // In this order, so that a program that never stops writing holds up neither.
+            while let Ok(event) = self.answers.try_recv() {
+                waiting.push(Message::text(event.to_string()));
+            }
+            if ping_at <= Instant::now() {
+                waiting.push(Message::Ping(Bytes::new()));
+                ping_at = Instant::now() + every;
+            }
+            while waiting.len() < BATCH
+                && let Ok(bytes) = output.try_recv()
+            {
                 waiting.push(Message::Binary(bytes));
-                if waiting.len() >= BATCH {
-                    break;
-                }
             }
             if !waiting.is_empty() {
                 let batch = std::mem::take(&mut waiting);
@@ -239,7 +245,7 @@ impl Writing {
                     None => all_read = true,
                 },
                 Some(event) = self.answers.recv() => waiting.push(Message::text(event.to_string())),
-                _ = heartbeat.tick() => waiting.push(Message::Ping(Bytes::new())),
+                () = sleep_until(ping_at) => {}
             }
         }
     }

@@ -21,6 +21,9 @@ use crate::process::Child;
 /// Output that comes this soon after the end of a program, or after other such output, is its.
 /// On Linux the terminal itself says that there is no more; elsewhere it need not.
 const QUIET: Duration = Duration::from_millis(100);
+/// How much is read after the end of a program: more than a terminal can hold, so that only
+/// somebody who goes on writing is cut short.
+const LAST_BYTES: usize = 1024 * 1024;
 /// How long it takes until a terminal is looked at again that no process has open: one can open
 /// it later by `/dev/tty`.
 const CLOSED_CHECK: Duration = Duration::from_millis(100);
@@ -95,7 +98,9 @@ impl Drive {
             let quiet_at = exit.is_some().then_some(output.last + QUIET);
             if let Some((status, duration)) = exit
                 && output.behind.is_none()
-                && (output.closed_at.is_some() || quiet_at.is_some_and(|at| at <= Instant::now()))
+                && (output.closed_at.is_some()
+                    || output.read >= LAST_BYTES
+                    || quiet_at.is_some_and(|at| at <= Instant::now()))
             {
                 return End {
                     status,
@@ -106,7 +111,7 @@ impl Drive {
             tokio::select! {
                 status = self.child.wait(), if exit.is_none() => {
                     exit = Some((status.ok(), started.elapsed()));
-                    output.last = Instant::now();
+                    output.program_has_ended();
                 }
                 () = output.pass(&mut self.reader, &self.terminal) => {}
                 () = type_in(&mut self.writer, &mut self.input, &mut typing), if exit.is_none() => {
@@ -155,6 +160,8 @@ struct Output {
     closed_at: Option<Instant>,
     /// When something last came.
     last: Instant,
+    /// How many bytes came.
+    read: usize,
 }
 
 impl Output {
@@ -165,7 +172,15 @@ impl Output {
             behind: None,
             closed_at: None,
             last: Instant::now(),
+            read: 0,
         }
+    }
+
+    /// What comes from here on is the rest, if there is one.
+    fn program_has_ended(&mut self) {
+        self.last = Instant::now();
+        self.read = 0;
+        self.closed_at = None;
     }
 
     /// Reads a frame of output and passes it on; or, where the client is behind, waits for room,
@@ -195,7 +210,8 @@ impl Output {
         self.buffer.reserve(self.frame);
         let mut frame = bytes::BufMut::limit(&mut self.buffer, self.frame);
         match reader.read_buf(&mut frame).await {
-            Ok(1..) => {
+            Ok(bytes @ 1..) => {
+                self.read = self.read.saturating_add(bytes);
                 self.last = Instant::now();
                 let until = self.last + terminal.limits.behind_for;
                 let frame = self.buffer.split().freeze();
@@ -247,12 +263,15 @@ impl After {
         if killed {
             self.tree.kill().await;
         }
+        // Asked now and then: a session that was seen empty is never taken for another with its number.
+        self.tree.is_alive().await;
         let mut known = true;
         while known || self.tree.is_alive().await {
             tokio::select! {
                 () = deleted.heard() => break,
                 () = self.closing.heard() => break,
                 _ = check.tick(), if known => {
+                    self.tree.is_alive().await;
                     if forget_at <= Instant::now() {
                         known = false;
                         self.shelf.forget(&self.terminal.id);

@@ -172,6 +172,23 @@ async fn a_run_that_was_not_queued_is_stopped_at_once_and_never_starts() {
 }
 
 #[tokio::test]
+async fn only_a_run_that_was_not_queued_is_skipped() {
+    let plane = Plane::start().await;
+    let path = plane
+        .create(&json!({"content": content(&json!({})), "pending": "approval"}))
+        .await;
+    plane.post(&format!("{path}/skip"), &json!({})).await;
+    let (_, statuses) = plane.get(&format!("{path}/statuses")).await;
+    assert_eq!(words(&statuses), ["created", "skipped"]);
+    let sandbox = plane.sandbox().await;
+    let (status, answer) = plane
+        .post(&format!("{}/skip", sandbox.run()), &json!({}))
+        .await;
+    assert_eq!((status.as_u16(), answer), (200, json!({})));
+    assert_eq!(words(&plane.until(&sandbox.run(), "running").await), UP);
+}
+
+#[tokio::test]
 async fn a_run_ends_at_its_termination_timeout_with_its_processes() {
     let plane = Plane::start().await;
     let by_component = json!({

@@ -277,3 +277,47 @@ async fn a_connection_can_be_refused_and_a_run_its_start() {
     );
     plane.sandbox().await;
 }
+
+/// The bytes of the chunks of a chunked body.
+fn dechunked(mut body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Some(at) = find(body, b"\r\n") {
+        let size = usize::from_str_radix(std::str::from_utf8(&body[..at]).unwrap(), 16).unwrap();
+        let end = body.len().min(at + 2 + size);
+        bytes.extend_from_slice(&body[at + 2..end]);
+        body = &body[body.len().min(end + 2)..];
+    }
+    bytes
+}
+
+#[tokio::test]
+async fn an_event_stream_has_crlf_lines_and_is_cut_where_asked() {
+    let plane = Plane::start().await;
+    let sandbox = plane.sandbox().await;
+    let path = sandbox.path("exec/stream");
+    let body = json!({"command": ["printf", "a\nb"]}).to_string();
+    let faults = plane.server.faults();
+    let plain = raw(&plane, "POST", &path, &body).await;
+    let plain = String::from_utf8(dechunked(&plain.body)).unwrap();
+    assert!(plain.contains("event: execution_complete\n"), "{plain}");
+    assert!(!plain.contains('\r'), "{plain:?}");
+
+    faults.add(FaultRule::new(Fault::Crlf));
+    let framed = raw(&plane, "POST", &path, &body).await;
+    let framed = String::from_utf8(dechunked(&framed.body)).unwrap();
+    assert!(framed.contains("event: execution_complete\r\n"), "{framed}");
+    assert!(framed.ends_with("\r\n\r\n"), "{framed:?}");
+    assert_eq!(framed.matches('\n').count(), framed.matches("\r\n").count());
+    // Nothing else is touched: JSON of the same service stays as it is.
+    let stat = raw(&plane, "GET", &sandbox.path("fs/stat?path=/tmp"), "").await;
+    assert!(serde_json::from_slice::<serde_json::Value>(&stat.body).unwrap()["mtime"].is_string());
+    faults.clear();
+
+    faults.add(FaultRule::new(Fault::CutAfter(20)).path("*/exec/stream"));
+    faults.add(FaultRule::new(Fault::Split(number(1))).path("*/exec/stream"));
+    let cut = raw(&plane, "POST", &path, &body).await;
+    assert!(!cut.body.ends_with(b"0\r\n\r\n"), "the body has an end");
+    // The id in the first event differs; its first bytes do not.
+    assert_eq!(dechunked(&cut.body).len(), 20);
+    assert_eq!(&dechunked(&cut.body)[..14], &plain.as_bytes()[..14]);
+}

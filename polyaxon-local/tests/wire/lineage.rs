@@ -533,3 +533,63 @@ async fn a_run_is_found_in_its_own_place_only() {
         .await;
     assert_eq!((status.as_u16(), answer), (200, json!("secret")));
 }
+
+#[tokio::test]
+async fn a_copy_begins_with_the_files_that_it_names() {
+    let plane = Plane::start().await;
+    let content = json!({"run": {"kind": "job", "container": {"command": ["true"]}}}).to_string();
+    let path = plane
+        .create(&json!({"content": content, "name": "n"}))
+        .await;
+    let uuid = path.rsplit('/').next().unwrap();
+    let at = streams(&path);
+    for (folder, name) in [("outputs", "a"), ("outputs/d", "b"), ("", "c")] {
+        let options = json!({"path": folder, "untar": false});
+        upload(&plane, &format!("{at}/artifact"), name, b"x", &options).await;
+    }
+    let named = json!({"files": [format!("{uuid}/c")], "dirs": [format!("{uuid}/outputs/d")]});
+    let table = [
+        (json!({}), json!({"files": {"a": 1}, "dirs": ["d"]})),
+        (
+            json!({"meta_info": {"copy_artifacts": named}}),
+            json!({"files": {}, "dirs": ["d"]}),
+        ),
+    ];
+    for (body, want) in table {
+        let (status, run) = plane.post(&format!("{path}/copy"), &body).await;
+        assert_eq!(status, 201, "{run}");
+        assert_eq!(
+            run["original"],
+            json!({"uuid": uuid, "name": "n", "kind": "copy"})
+        );
+        let copy = at.replace(uuid, run["uuid"].as_str().unwrap());
+        let (_, tree) = plane
+            .get(&format!("{copy}/artifacts/tree?path=outputs"))
+            .await;
+        assert_eq!(tree, want);
+        assert_eq!(
+            plane.get(&format!("{copy}/artifact?path=c")).await.1,
+            json!("x")
+        );
+    }
+    for (paths, word) in [
+        (json!({"files": ["other/c"]}), "copy_artifacts"),
+        (json!({"files": [format!("{uuid}/../c")]}), "copy_artifacts"),
+        (json!({"files": "c"}), "copy_artifacts"),
+        (json!({"files": [format!("{uuid}/nothing")]}), "not there"),
+    ] {
+        let body = json!({"meta_info": {"copy_artifacts": paths}});
+        let (status, answer) = plane.post(&format!("{path}/copy"), &body).await;
+        assert_eq!(status, 400, "{answer}");
+        assert!(answer.to_string().contains(word), "{answer}");
+    }
+    let (status, answer) = plane.post(&format!("{path}/resume"), &json!({})).await;
+    assert_eq!(status, 400);
+    assert!(
+        answer[0]
+            .as_str()
+            .unwrap()
+            .starts_with("Cannot resume this run"),
+        "{answer}"
+    );
+}

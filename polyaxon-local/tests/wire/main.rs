@@ -30,5 +30,7 @@ mod pty_life;
 mod records;
 #[cfg(feature = "cli")]
 mod serve;
+#[cfg(feature = "cli")]
+mod soak;
 mod socket;
 mod streams;

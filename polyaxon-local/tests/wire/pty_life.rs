@@ -153,6 +153,44 @@ async fn a_client_is_pinged_and_dropped_when_it_does_not_answer() {
 }
 
 #[tokio::test]
+async fn a_program_that_never_stops_writing_holds_up_no_heartbeat_and_no_answer() {
+    let mut limits = quick();
+    limits.pty.heartbeat_interval = Duration::from_millis(50);
+    limits.pty.pong_timeout = Duration::from_millis(1000);
+    let plane = Plane::with(limits).await;
+    let sandbox = plane.sandbox().await;
+    let id = sandbox.pty(&json!({"command": ["yes"]})).await;
+    let mut socket = sandbox.attach(&id, "").await;
+    // Several times what a client may be silent.
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        let pings = socket.seen.pings;
+        socket.pings(pings + 1).await;
+        socket.seen.output.clear();
+    }
+    socket.control(&json!({"type": "brand_new"})).await;
+    socket.events(1).await;
+    let interrupt = json!({"type": "signal", "signal": "SIGINT"});
+    socket.control(&interrupt).await;
+    let seen = socket.end().await;
+    assert_eq!(seen.events.last().unwrap()["signal"], "SIGINT");
+}
+
+#[tokio::test]
+async fn a_program_can_close_its_terminal_and_open_it_again() {
+    let plane = Plane::start().await;
+    let sandbox = plane.sandbox().await;
+    let script = "read line; exec </dev/null >/dev/null 2>&1; sleep .4; \
+                  echo again >/dev/tty; sleep .4; echo last >/dev/tty; exit 6";
+    let id = sandbox.pty_sh(script).await;
+    let mut socket = sandbox.attach(&id, "").await;
+    socket.type_in(*b"\n").await;
+    let seen = socket.end().await;
+    assert_eq!(seen.output, b"\r\nagain\r\nlast\r\n");
+    assert_eq!(seen.events.last().unwrap()["exit_code"], 6);
+}
+
+#[tokio::test]
 async fn an_attached_terminal_counts_as_activity() {
     let mut limits = quick();
     limits.pty.heartbeat_interval = Duration::from_millis(30);

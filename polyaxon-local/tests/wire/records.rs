@@ -206,7 +206,7 @@ async fn when_all_records_and_logs_reach_their_limit_nothing_starts_until_some_a
 }
 
 #[cfg(feature = "cli")]
-mod program {
+pub(crate) mod program {
     use std::process::Stdio;
     use std::time::Duration;
 
@@ -217,7 +217,7 @@ mod program {
     use crate::harness::{eventually, marker, no_process};
 
     /// `serve`, started by `wrapper` where there is one, with its state in `state`.
-    async fn serve(state: &Path, wrapper: &[&str]) -> (Child, Execs, u32) {
+    pub(crate) async fn serve(state: &Path, wrapper: &[&str]) -> (Child, Execs, u32) {
         let program = [
             env!("CARGO_BIN_EXE_polyaxon-local"),
             "serve",
@@ -374,18 +374,19 @@ mod program {
         }
     }
 
+    /// KiB of memory that the process holds.
+    pub(crate) fn memory(pid: u32) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let mut lines = status.lines();
+        let line = lines.find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
     #[tokio::test]
     async fn ten_seconds_of_endless_output_do_not_grow_the_daemon() {
         let state = tempfile::tempdir().unwrap();
         let (_child, execs, pid) = serve(state.path(), &[]).await;
-        let memory = || -> u64 {
-            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-            let line = status
-                .lines()
-                .find(|line| line.starts_with("VmRSS:"))
-                .unwrap();
-            line.split_whitespace().nth(1).unwrap().parse().unwrap()
-        };
+        let memory = || memory(pid);
         execs.sh("echo warm", &json!({})).await;
         let before = memory();
         let id = execs.bg("yes", &json!({"timeout_ms": 10_000})).await;

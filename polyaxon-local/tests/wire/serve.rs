@@ -153,6 +153,33 @@ async fn only_a_ping_is_answered_without_the_token() {
 }
 
 #[tokio::test]
+async fn a_client_of_the_platform_reaches_the_daemon_by_the_path_of_any_run() {
+    let mut command = serve(&[]);
+    let daemon = started(command.env("POLYAXON_SANDBOX_TOKEN", TOKEN)).await;
+    let run = "sandbox/v1/polyaxon/local/agent-lab/runs/8aac02e3a62a4f0aaa257c59da5eab80";
+    let get = |path: &str, token: Option<&str>| {
+        let mut request = daemon.http.get(format!("{}/{path}", daemon.url));
+        if let Some(token) = token {
+            request = request.header("Authorization", format!("Token {token}"));
+        }
+        reply(request)
+    };
+    let stat = format!("{run}/fs/stat?path=/tmp");
+    assert_eq!(get(&stat, Some(TOKEN)).await.1["path"], "/tmp");
+    assert_eq!(get(&format!("{run}/ping"), Some(TOKEN)).await.0, 200);
+    // Refusals are pages of a gateway.
+    for (path, token, want) in [
+        (stat.as_str(), None, 401),
+        (stat.as_str(), Some("wrong"), 403),
+        (run, Some(TOKEN), 404),
+    ] {
+        let (status, page) = get(path, token).await;
+        assert_eq!(status, want, "{path}");
+        assert!(page.as_str().unwrap().starts_with("<html>"), "{page}");
+    }
+}
+
+#[tokio::test]
 async fn a_token_comes_from_its_file_and_without_one_nothing_starts() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");

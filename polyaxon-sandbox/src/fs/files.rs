@@ -17,6 +17,35 @@ const PAGE: u64 = 4 << 20;
 ///
 /// Paths are absolute. Anything that can become an [`AbsPath`] is taken; what cannot is an error
 /// that names the field, and nothing is sent.
+///
+/// # Examples
+/// ```
+/// use polyaxon_sandbox::fs::{FileType, Write};
+/// # use polyaxon_sandbox::{SandboxClient, SandboxSpec};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = polyaxon_local::LocalServer::start().await?;
+/// # let token = polyaxon_client::Token::new(server.token())?;
+/// # let config = polyaxon_client::Config::explicit(server.url())?.token(token);
+/// # let client = polyaxon_client::Client::new(&config)?;
+/// # let spec = SandboxSpec::image("i");
+/// # let sandbox = SandboxClient::launch(&client, server.project(), &spec).await?;
+/// let fs = sandbox.fs();
+/// fs.mkdir("/workspace/data").await?;
+/// fs.write("/workspace/data/notes.txt", "one\n").await?;
+/// fs.write_with("/workspace/data/notes.txt", "two\n", Write::new().append()).await?;
+///
+/// let part = fs.read_range("/workspace/data/notes.txt", 4, 64).await?;
+/// assert_eq!((&part.bytes[..], part.eof), (&b"two\n"[..], true));
+/// let listing = fs.ls("/workspace/data").await?;
+/// assert_eq!(listing.entries[0].name, "notes.txt");
+/// assert_eq!(fs.stat("/workspace/data").await?.file_type, FileType::Dir);
+///
+/// let error = fs.read("/workspace/none").await.unwrap_err();
+/// assert_eq!(error.code(), Some("not_found"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Fs {
     sandbox: SandboxClient,

@@ -190,3 +190,16 @@ async fn the_places_of_checks_are_gone_afterwards() {
         found.stdout.text_lossy()
     );
 }
+
+#[tokio::test]
+async fn a_place_without_python3_gives_no_verdict_and_says_what_is_missing() {
+    let local = LocalSandbox::start().await;
+    let case = Case {
+        search_path: Some("/nowhere"),
+        ..Case::default()
+    };
+    let made = case.drive(&local.sandbox, checked(FIX)).await;
+    assert_eq!(made.outcome.exit_code(), 3);
+    let why = made.outcome.end.to_string();
+    assert!(why.contains("python3"), "{why}");
+}

@@ -2,7 +2,7 @@
 
 use super::drive;
 use crate::Private;
-use crate::journal::TurnResult::{Accepted, Done, Failed, Invalid, Pass};
+use crate::journal::TurnResult::{Accepted, Done, Failed, Invalid, Pass, Refused};
 use crate::outcome::{AcceptanceState, End};
 use crate::test_kit::{
     CHECK, FINISH, attempt, fix, model, pretending, prompts, read, results, write,
@@ -130,14 +130,34 @@ async fn a_check_whose_answer_was_lost_is_looked_up_and_never_started_again() {
     assert_eq!(outcome.uncertain.len(), 1);
     assert!(outcome.checks.is_empty(), "no verdict comes from it");
 
+    assert_eq!(
+        blind.calls(Operation::Lookup),
+        0,
+        "it says that it cannot tell"
+    );
+
+    // The first question after it gets no answer either.
+    let busy = WorkspaceError::Failed(Private::default());
     let seeing = pretending()
         .with_capabilities(|can| can.exec_lookup = true)
-        .fault(lost());
+        .fault(lost())
+        .fault(Fault::new(Operation::Lookup, 1, FaultAt::Before, busy));
     let (outcome, _) = drive(attempt(script(), &seeing)).await;
     assert_eq!(
         (outcome.end, seeing.calls(Operation::Exec)),
         (End::Accepted, 1)
     );
+    assert_eq!(seeing.calls(Operation::Lookup), 2);
+
+    // What was surely never started gives no verdict, and the next check may.
+    let reset = WorkspaceError::Uncertain(Private::new("reset"));
+    let refused = pretending()
+        .with_capabilities(|can| can.exec_lookup = true)
+        .fault(Fault::new(Operation::Exec, 1, FaultAt::Before, reset));
+    let again = model([fix(), CHECK.to_owned(), CHECK.to_owned(), FINISH.to_owned()]);
+    let (outcome, journal) = drive(attempt(again, &refused)).await;
+    assert_eq!(results(&journal), [Done, Invalid, Pass, Accepted]);
+    assert!(outcome.uncertain.is_empty());
 }
 
 #[tokio::test]
@@ -173,4 +193,33 @@ async fn checks_without_a_verdict_end_the_attempt_early() {
         outcome.checks[0].summary,
         "the check could not be carried out: storage error (code WS-CHECK)"
     );
+}
+
+#[tokio::test]
+async fn what_fails_after_a_pass_destroys_it_too() {
+    let failed = || WorkspaceError::Failed(Private::default());
+    // Two files of the task, the write, two for the copy of the check: the next one is the sixth.
+    let write = Fault::new(Operation::Put, 6, FaultAt::Before, failed());
+    let check = Fault::new(Operation::FreshDir, 2, FaultAt::Before, failed());
+    let table = [
+        (write, fix(), [Done, Pass, Failed, Refused, Pass, Accepted]),
+        (
+            check,
+            CHECK.to_owned(),
+            [Done, Pass, Invalid, Refused, Pass, Accepted],
+        ),
+    ];
+    for (fault, again, expected) in table {
+        let script = [
+            fix(),
+            CHECK.to_owned(),
+            again,
+            FINISH.to_owned(),
+            CHECK.to_owned(),
+            FINISH.to_owned(),
+        ];
+        let attempt = attempt(model(script), &pretending().fault(fault));
+        let (_, journal) = drive(attempt).await;
+        assert_eq!(results(&journal), expected);
+    }
 }

@@ -17,6 +17,7 @@ use super::statuses::read_condition;
 use super::{Api, Result, RunPath, find_project, find_run, to_json};
 use crate::control::query::RUNS;
 use crate::control::record::{Given, LiveState, Record};
+use crate::control::store::{Refused, StorePath};
 use crate::control::{Operation, Problem, Run, patch};
 
 const PENDING: [&str; 4] = ["approval", "upload", "cache", "build"];
@@ -185,6 +186,12 @@ pub(super) async fn stop(State(control): Api, Path(at): RunPath) -> Result<Json<
     Ok(Json(json!({})))
 }
 
+/// `POST runs/{uuid}/skip`: only a run that was not queued is skipped; nothing happens to others.
+pub(super) async fn skip(State(control): Api, Path(at): RunPath) -> Result<Json<Value>> {
+    find_run(&control, &at)?.record().skip();
+    Ok(Json(json!({})))
+}
+
 /// `POST runs/{uuid}/restart`
 pub(super) async fn restart(
     State(control): Api,
@@ -195,11 +202,80 @@ pub(super) async fn restart(
     let original = find_run(&control, &at)?;
     let body = object(&headers, body).await?;
     let (given, operation) = clone_of(&original, &body, "restart")?;
-    Ok(created(&control.create(
-        original.project.clone(),
-        given,
-        operation,
-    )))
+    let run = control.create(original.project.clone(), given, operation);
+    Ok((StatusCode::CREATED, Json(to_json(&run))))
+}
+
+/// `POST runs/{uuid}/copy`: a restart that begins with files of the original: those that
+/// `meta_info.copy_artifacts` names, else all.
+pub(super) async fn copy(
+    State(control): Api,
+    Path(at): RunPath,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<impl IntoResponse> {
+    let original = find_run(&control, &at)?;
+    let body = object(&headers, body).await?;
+    let paths = copied_paths(&original, &body)?;
+    let (given, operation) = clone_of(&original, &body, "copy")?;
+    let uuid = RunUuid::random();
+    let copied = control.store().copy(original.uuid, uuid, paths).await;
+    copied.map_err(|why| {
+        let why = match why {
+            Refused::Missing => "an artifact to copy is not there".to_owned(),
+            Refused::Invalid(text) => text,
+            Refused::Failed(error) => error.to_string(),
+        };
+        Problem::refused(format!("Cloning was not successful, error: {why}."))
+    })?;
+    let run = control.create_as(uuid, original.project.clone(), given, operation);
+    Ok((StatusCode::CREATED, Json(to_json(&run))))
+}
+
+/// The files and folders that a copy names; each begins with the uuid of the original.
+fn copied_paths(original: &Run, body: &Map<String, Value>) -> Result<Vec<StorePath>> {
+    let wrong = || {
+        Problem::field(
+            "meta_info",
+            "copy_artifacts: Expected lists of paths of the run.",
+        )
+    };
+    let Some(named) = body
+        .get("meta_info")
+        .and_then(|meta| meta.get("copy_artifacts"))
+    else {
+        return StorePath::parse("")
+            .map(|all| vec![all])
+            .map_err(|_| wrong());
+    };
+    let lists = ["files", "dirs"]
+        .into_iter()
+        .filter_map(|name| named.get(name));
+    let paths = lists.map(|list| list.as_array().ok_or_else(wrong));
+    let mut copied = Vec::new();
+    for path in paths.collect::<Result<Vec<_>>>()?.into_iter().flatten() {
+        let text = path.as_str().ok_or_else(wrong)?;
+        let below = text
+            .strip_prefix(&original.uuid.to_string())
+            .filter(|rest| rest.is_empty() || rest.starts_with('/'))
+            .ok_or_else(wrong)?;
+        copied.push(StorePath::parse(below).map_err(|_| wrong())?);
+    }
+    Ok(copied)
+}
+
+/// `POST runs/{uuid}/resume`: there is nothing left of an ended run that could go on.
+pub(super) async fn resume(State(control): Api, Path(at): RunPath) -> Result<Json<Value>> {
+    find_run(&control, &at)?;
+    Err(Problem::refused(
+        "Cannot resume this run, polyaxon-local resumes none: restart or copy it.",
+    ))
+}
+
+/// `POST runs/{uuid}/invalidate`: no run is a cache hit here, so nothing changes.
+pub(super) async fn invalidate(State(control): Api, Path(at): RunPath) -> Result<Json<Value>> {
+    find_run(&control, &at)?;
+    Ok(Json(json!({})))
 }
 
 /// What a run is made of that is a clone of `original` with the changes in `body`.
@@ -279,5 +355,8 @@ pub(super) async fn sync(
     let run = control
         .add(uuid, project, record)
         .ok_or_else(|| Problem::refused(format!("A run with uuid {uuid} already exists.")))?;
-    Ok((StatusCode::CREATED, Json(to_json(&run))))
+    let mut answer = to_json(&run);
+    let conditions = json!(run.record().conditions());
+    answer.insert("status_conditions".to_owned(), conditions);
+    Ok((StatusCode::CREATED, Json(answer)))
 }
