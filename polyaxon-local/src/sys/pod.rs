@@ -264,7 +264,8 @@ pub(crate) fn start(plan: &Plan) -> Result<(Init, Entry, OwnedFd), Failure> {
     };
     map_ids(plan, pid)?;
     go_on()?;
-    hear(plan, report)?;
+    let mut report = fs::File::from(report);
+    hear(plan, &mut report)?;
     let entry = Entry::of(pid)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(
@@ -273,8 +274,9 @@ pub(crate) fn start(plan: &Plan) -> Result<(Init, Entry, OwnedFd), Failure> {
         Mode::empty(),
     )
     .map_err(|error| Failure::new("the root of the pod", error))?;
-    // From here on nobody can look into it any more, not even we.
+    // From here on nobody can look into it any more, not even we. No command is started before.
     go_on()?;
+    hear(plan, &mut report)?;
     init.lifeline = Some(lifeline.into());
     Ok((init, entry, root))
 }
@@ -292,9 +294,9 @@ fn map_ids(plan: &Plan, pid: Pid) -> Result<(), Failure> {
 }
 
 /// What the first process says about the plan.
-fn hear(plan: &Plan, report: OwnedFd) -> Result<(), Failure> {
+fn hear(plan: &Plan, report: &mut fs::File) -> Result<(), Failure> {
     let mut words = [0; 16];
-    fs::File::from(report)
+    report
         .read_exact(&mut words)
         .map_err(|error| Failure::new("the first process of the pod", error))?;
     let word = |at: usize| words.get(at..at + 8).and_then(|word| word.try_into().ok());
@@ -348,7 +350,7 @@ fn first_process(plan: &Plan, life_end: i32, report_end: i32) -> ! {
     // SAFETY: no handler: children that end are reaped by the kernel, those that were given to us
     // when their parents ended among them.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
-    // Nobody reads from it any more.
+    tell(kept(1), READY, 0);
     // SAFETY: nothing uses the descriptor after this.
     unsafe { libc::close(1) };
     wait_for_a_word();
