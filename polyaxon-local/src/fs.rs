@@ -19,8 +19,7 @@ use polyaxon_sandbox::FileMode;
 use polyaxon_sandbox::fs::{Listing, Stat, Written};
 use polyaxon_sandbox::wire::{MkdirRequest, PathAnswer, header};
 
-use self::tree::Tree;
-pub(crate) use self::tree::{HOME, TMP};
+pub(crate) use self::tree::{HOME, TMP, Tree};
 use crate::blocking::blocking;
 use crate::daemon::{CleanPath, Query, Refusal, Sandbox, body};
 use crate::pod::Pod;

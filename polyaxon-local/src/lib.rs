@@ -84,6 +84,9 @@ mod error;
 mod faults;
 mod folder;
 mod fs;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod isolation;
 mod limits;
