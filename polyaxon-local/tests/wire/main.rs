@@ -34,3 +34,4 @@ mod serve;
 mod soak;
 mod socket;
 mod streams;
+mod uploads;

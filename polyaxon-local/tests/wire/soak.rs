@@ -81,9 +81,3 @@ async fn soak(commands: usize, streams: usize) {
 async fn many_execs_at_once_leave_nothing_behind() {
     soak(400, 100).await;
 }
-
-#[tokio::test]
-#[ignore = "takes minutes; the short form runs always"]
-async fn very_many_execs_at_once_leave_nothing_behind() {
-    soak(20_000, 2_000).await;
-}
