@@ -5,7 +5,6 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::print_stdout,
     reason = "helpers of tests; a failure is a failed test"
 )]
 

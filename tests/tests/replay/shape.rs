@@ -8,6 +8,10 @@ use crate::raw::Answer;
 pub(crate) type Check = Result<(), String>;
 
 /// Refuses with both values where they are not the same.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "what is compared is mostly an option of a reference"
+)]
 pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: &str, is: T, want: T) -> Check {
     match is == want {
         true => Ok(()),
@@ -174,9 +178,8 @@ pub(crate) fn stream(answer: &Answer, stdout: &str) -> Check {
         .strip_suffix("\n\n")
         .ok_or("the last event has no end")?;
     let events: Vec<(&str, Value)> = frames.split("\n\n").map(event).collect::<Result<_, _>>()?;
-    let (first, middle, last) = match events.as_slice() {
-        [first, middle @ .., last] => (first, middle, last),
-        _ => return Err(format!("too few events: {text}")),
+    let [first, middle @ .., last] = events.as_slice() else {
+        return Err(format!("too few events: {text}"));
     };
     same("first", first.0, "start")?;
     members(&first.1, &["exec_id", "pid", "started_at"], &[])?;
