@@ -58,9 +58,23 @@ fn exit_now(code: i32) -> ! {
 /// Every signal back to its default, nothing blocked: what a fork inherits are handlers of the
 /// server, and what a program inherits is what the server ignores.
 fn default_signals() {
-    for signal in 1..=64 {
-        // SAFETY: the default action runs no code of ours. A number that cannot be set is refused.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // The kernel's structure is smaller than this everywhere; zero is the default action.
+    let default = [0_usize; 8];
+    let set_bytes: libc::c_long = 8;
+    for signal in 1..=64_i64 {
+        // By the kernel's own call: the C library refuses the signals that it uses itself, and
+        // leaves one of them ignored in what it spawns.
+        // SAFETY: the structure is larger than what is read of it, and the default action runs no
+        // code of ours. A number that cannot be set is refused.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                std::ptr::null_mut::<libc::c_void>(),
+                set_bytes,
+            );
+        }
     }
     // SAFETY: a set of signals is plain data, filled by `sigemptyset` before it is used.
     unsafe {

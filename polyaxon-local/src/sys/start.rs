@@ -286,6 +286,9 @@ fn supervise(command: Pid, lifeline: i32, report: i32) -> ! {
     if keep_only(lifeline, report).is_err() {
         exit_now(1);
     }
+    // Nobody reads the report once the server is gone, and its writing must not be the end of this.
+    // SAFETY: to be ignored runs no code of ours.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     // A session of its own: no signal for the server's terminal or the command's group gets here.
     let _new = rustix::process::setsid();
     let _name = rustix::thread::set_name(c"supervisor");

@@ -77,6 +77,7 @@ async fn soak(commands: usize, streams: usize) {
     );
 }
 
+/// A short form; the long one is the soak of the whole service in package `polyaxon-tests`.
 #[tokio::test]
 async fn many_execs_at_once_leave_nothing_behind() {
     soak(400, 100).await;
