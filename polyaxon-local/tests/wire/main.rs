@@ -28,6 +28,8 @@ mod processes;
 mod pty;
 mod pty_life;
 mod records;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+mod refused;
 #[cfg(feature = "cli")]
 mod serve;
 #[cfg(feature = "cli")]
