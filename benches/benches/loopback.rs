@@ -7,7 +7,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use polyaxon_client::{Client, Config, Token};
-use polyaxon_local::LocalServer;
+use polyaxon_local::{Isolation, LocalServer};
 use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -15,17 +15,20 @@ use tokio::runtime::Runtime;
 const MIB: u64 = 1 << 20;
 static PAGE: [u8; 1 << 20] = [b'x'; 1 << 20];
 
+async fn launch(server: &LocalServer) -> SandboxClient {
+    let token = Token::new(server.token()).unwrap();
+    let config = Config::explicit(server.url()).unwrap().token(token);
+    let client = Client::new(&config).unwrap();
+    let spec = SandboxSpec::image("bench");
+    SandboxClient::launch(&client, server.project(), &spec)
+        .await
+        .unwrap()
+}
+
 fn loopback(criterion: &mut Criterion) {
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(LocalServer::start()).unwrap();
-    let config = Config::explicit(server.url())
-        .unwrap()
-        .token(Token::new(server.token()).unwrap());
-    let client = Client::new(&config).unwrap();
-    let spec = SandboxSpec::image("bench");
-    let sandbox = runtime
-        .block_on(SandboxClient::launch(&client, server.project(), &spec))
-        .unwrap();
+    let sandbox = runtime.block_on(launch(&server));
     runtime
         .block_on(sandbox.fs().write("/tmp/page", &PAGE[..]))
         .unwrap();
@@ -54,7 +57,16 @@ fn loopback(criterion: &mut Criterion) {
             runtime.block_on(async { call.send().await.unwrap().bytes().await.unwrap() })
         });
     });
+
+    // The same on a server without pods: what entering a pod adds.
+    let mapped = LocalServer::builder().isolation(Isolation::None);
+    let mapped = runtime.block_on(mapped.start()).unwrap();
+    let other = runtime.block_on(launch(&mapped));
+    group.bench_function("client, paths mapped instead of a pod", |bench| {
+        bench.iter(|| runtime.block_on(other.process().exec(&exec)).unwrap());
+    });
     group.finish();
+    runtime.block_on(mapped.stop()).unwrap();
 
     let mut group = criterion.benchmark_group("read 1 MiB");
     group.throughput(Throughput::Bytes(MIB));

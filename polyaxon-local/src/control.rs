@@ -1,23 +1,35 @@
 //! The control plane: projects and runs, in memory.
 
 mod api;
+mod inputs;
+mod job;
 mod life;
+mod lineage;
 mod operation;
+mod patch;
 mod problem;
+mod query;
 mod record;
+mod series;
+mod store;
+mod streams;
+mod template;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use polyaxon_client::{ProjectRef, RunUuid};
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 pub(crate) use self::api::router;
 pub(crate) use self::life::{Pods, Run};
 use self::operation::Operation;
 pub(crate) use self::problem::Problem;
 use self::record::{Given, Next, Record};
+pub(crate) use self::store::Store;
 use crate::auth::Secret;
 use crate::closing::Closer;
 
@@ -29,18 +41,48 @@ pub(crate) const NAMESPACE: &str = "polyaxon";
 pub(crate) struct Control {
     token: Secret,
     pods: Arc<Pods>,
-    projects: Mutex<HashSet<ProjectRef>>,
+    /// What tells this server from others.
+    key: Uuid,
+    projects: Mutex<HashMap<ProjectRef, Project>>,
     runs: Mutex<HashMap<RunUuid, Arc<Run>>>,
     tasks: Mutex<JoinSet<()>>,
     closing: Closer,
 }
 
+/// What is known about a project, but its name.
+#[derive(Clone, Debug)]
+struct Project {
+    uuid: Uuid,
+    description: Option<String>,
+    tags: Vec<String>,
+    is_public: bool,
+    created_at: Timestamp,
+}
+
+impl Project {
+    fn new() -> Self {
+        Self {
+            uuid: Uuid::new_v4(),
+            description: None,
+            tags: Vec::new(),
+            is_public: false,
+            created_at: Timestamp::now(),
+        }
+    }
+}
+
 impl Control {
-    pub(crate) fn new(token: Secret, projects: HashSet<ProjectRef>, pods: Pods) -> Self {
+    pub(crate) fn new(
+        token: Secret,
+        projects: impl IntoIterator<Item = ProjectRef>,
+        pods: Pods,
+    ) -> Self {
+        let projects = projects.into_iter();
         Self {
             token,
             pods: Arc::new(pods),
-            projects: Mutex::new(projects),
+            key: Uuid::new_v4(),
+            projects: Mutex::new(projects.map(|place| (place, Project::new())).collect()),
             runs: Mutex::default(),
             tasks: Mutex::default(),
             closing: Closer::new(),
@@ -61,18 +103,67 @@ impl Control {
         lock(&self.runs).get(&uuid).cloned()
     }
 
-    fn has_project(&self, project: &ProjectRef) -> bool {
-        lock(&self.projects).contains(project)
+    fn key(&self) -> String {
+        self.key.simple().to_string()
     }
 
-    /// Whether the project is new.
-    fn add_project(&self, project: ProjectRef) -> bool {
-        lock(&self.projects).insert(project)
+    fn store(&self) -> &Store {
+        &self.pods.store
+    }
+
+    fn project(&self, place: &ProjectRef) -> Option<Project> {
+        lock(&self.projects).get(place).cloned()
+    }
+
+    fn projects_of(&self, owner: &str) -> Vec<(ProjectRef, Project)> {
+        let projects = lock(&self.projects);
+        let of_owner = projects.iter().filter(|(place, _)| place.owner() == owner);
+        of_owner
+            .map(|(place, project)| (place.clone(), project.clone()))
+            .collect()
+    }
+
+    /// Whether the project is new. One that is there stays as it is.
+    fn add_project(&self, place: ProjectRef, project: Project) -> bool {
+        let mut projects = lock(&self.projects);
+        let new = !projects.contains_key(&place);
+        if new {
+            projects.insert(place, project);
+        }
+        new
+    }
+
+    fn runs_of(&self, project: &ProjectRef) -> Vec<Arc<Run>> {
+        let runs = lock(&self.runs);
+        let of_project = runs.values().filter(|run| run.project == *project);
+        of_project.cloned().collect()
+    }
+
+    /// Adds a run that nothing runs here, unless there is one with this id.
+    fn add(&self, uuid: RunUuid, project: ProjectRef, record: Record) -> Option<Arc<Run>> {
+        let mut runs = lock(&self.runs);
+        if runs.contains_key(&uuid) {
+            return None;
+        }
+        let run = Arc::new(Run::new(uuid, project, record));
+        runs.insert(uuid, Arc::clone(&run));
+        Some(run)
     }
 
     fn create(&self, project: ProjectRef, given: Given, operation: Option<Operation>) -> Arc<Run> {
+        self.create_as(RunUuid::random(), project, given, operation)
+    }
+
+    /// A run with a random id that the caller knows before.
+    fn create_as(
+        &self,
+        uuid: RunUuid,
+        project: ProjectRef,
+        given: Given,
+        operation: Option<Operation>,
+    ) -> Arc<Run> {
         let (record, next) = Record::new(given, operation);
-        let run = Arc::new(Run::new(RunUuid::random(), project, record));
+        let run = Arc::new(Run::new(uuid, project, record));
         lock(&self.runs).insert(run.uuid, Arc::clone(&run));
         self.follow(&run, next);
         run

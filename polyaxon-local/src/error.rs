@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use polyaxon_client::InvalidInput;
 
+use crate::isolation::IsolationLevel;
+
 /// Why a server could not be started or stopped as asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -31,9 +33,28 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The folder for the records and logs of execs cannot be used: it cannot be made or read,
+    /// belongs to another user, or another service uses it.
+    #[error("cannot keep the records of execs in {}", folder.display())]
+    #[non_exhaustive]
+    State {
+        /// The folder that was asked for.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The thread or the runtime of the server cannot be made.
     #[error("cannot start the server's own threads")]
     Runtime(#[source] io::Error),
+    /// This machine does not allow the isolation that was required.
+    #[error("isolation by a {level} is required, and this machine does not allow it: {why}")]
+    #[non_exhaustive]
+    Isolation {
+        /// What was required.
+        level: IsolationLevel,
+        /// What the system did not allow.
+        why: String,
+    },
     /// The server did not end within its grace time, or its folder could not be removed.
     #[error("the server did not stop cleanly: {left}")]
     #[non_exhaustive]

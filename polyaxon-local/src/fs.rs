@@ -1,10 +1,13 @@
 //! Files: `fs/read`, `fs/write`, `fs/ls`, `fs/mkdir`, `fs/rm`, `fs/stat`.
 
+mod inside;
 mod listing;
+mod place;
 mod tree;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::Json;
@@ -16,10 +19,10 @@ use polyaxon_sandbox::FileMode;
 use polyaxon_sandbox::fs::{Listing, Stat, Written};
 use polyaxon_sandbox::wire::{MkdirRequest, PathAnswer, header};
 
-use self::tree::Tree;
-pub(crate) use self::tree::{HOME, TMP};
+pub(crate) use self::tree::{HOME, TMP, Tree};
 use crate::blocking::blocking;
 use crate::daemon::{CleanPath, Query, Refusal, Sandbox, body};
+use crate::pod::Pod;
 use crate::process::workdir_not_found;
 
 type Result<T> = std::result::Result<T, Refusal>;
@@ -40,24 +43,35 @@ impl Files {
         })
     }
 
-    /// The folder of this machine for `path`, the root folder of the sandbox where none is given.
-    pub(crate) async fn workdir(&self, path: Option<CleanPath>) -> Result<PathBuf> {
-        let Some(path) = path else {
-            return Ok(self.tree.root().to_owned());
-        };
-        let wanted = path.clone();
-        match self
-            .work(move |tree| tree.host_dir(wanted.relative()))
-            .await
-        {
-            Ok(dir) => Ok(dir),
-            Err(error) => Err(match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                    workdir_not_found(path.as_str())
-                }
-                _ => Refusal::file(path.as_str(), error),
-            }),
+    /// All files of the machine, or the container, that the service runs in. Commands start in
+    /// `workdir`, which exists.
+    pub(crate) fn everything(workdir: &Path) -> Self {
+        Self {
+            tree: Arc::new(Tree::everything(workdir)),
         }
+    }
+
+    /// The files inside a pod.
+    pub(crate) fn inside(pod: Arc<Pod>) -> Self {
+        Self {
+            tree: Arc::new(Tree::inside(pod)),
+        }
+    }
+
+    /// The directory at `path` for a command to start in; where none is given, where commands of
+    /// this sandbox start.
+    pub(crate) async fn workdir(&self, path: Option<CleanPath>) -> Result<OwnedFd> {
+        let wanted = path.clone();
+        let opened = self
+            .work(move |tree| tree.start_dir(wanted.as_ref().map(CleanPath::relative)))
+            .await;
+        opened.map_err(|error| {
+            let path = path.as_ref().map_or("/", CleanPath::as_str);
+            match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => workdir_not_found(path),
+                _ => Refusal::file(path, error),
+            }
+        })
     }
 
     async fn work<T: Send + 'static>(

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::response::{Html, IntoResponse, Response};
 use http::{HeaderValue, StatusCode, Uri, header};
 use polyaxon_client::RunUuid;
@@ -42,6 +42,36 @@ pub(crate) async fn forward(control: &Control, request: Request) -> Response {
         return page(StatusCode::BAD_GATEWAY);
     };
     to_daemon(daemon, &control.sandbox_token(run.uuid), request, &subpath).await
+}
+
+/// The routes of a daemon that is served alone, and the gateway's path to it: a client of the
+/// platform knows no other. The path is that of any run; its token is that of the daemon, behind
+/// any scheme.
+pub(crate) fn alone(daemon: Router, token: Secret) -> Router {
+    Router::new()
+        .fallback(forward_alone)
+        .with_state((daemon, token))
+}
+
+async fn forward_alone(
+    State((daemon, token)): State<(Router, Secret)>,
+    request: Request,
+) -> Response {
+    let path = request.uri().path().to_owned();
+    if !is_sandbox(&path) {
+        return match daemon.oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+    }
+    let Some(target) = Target::parse(&path) else {
+        return page(StatusCode::NOT_FOUND);
+    };
+    match auth::authorization(request.headers(), &token) {
+        Access::Granted => to_daemon(daemon, &token, request, target.subpath).await,
+        Access::Missing => page(StatusCode::UNAUTHORIZED),
+        Access::Wrong => page(StatusCode::FORBIDDEN),
+    }
 }
 
 async fn to_daemon(

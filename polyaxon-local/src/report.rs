@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 
+use crate::isolation::{Confinement, Isolation};
+
 /// The isolation of a server, layer by layer.
 ///
 /// It is a development double of a cluster sandbox, not a boundary against hostile code: commands
@@ -56,36 +58,29 @@ impl fmt::Display for LayerState {
 }
 
 impl Report {
-    pub(crate) fn new(address: SocketAddr) -> Self {
-        let reach = match address.ip().is_loopback() {
-            true => "it listens on loopback only",
-            false => "IT LISTENS BEYOND LOOPBACK: whoever has the token runs commands here",
-        };
-        let base = Layer {
-            number: 0,
-            name: "private folder, scrubbed environment, output caps, group kill, token",
-            state: LayerState::Partial,
-            protects: format!(
-                "the file API reaches nothing outside the folder of its sandbox, by `..` or by \
-                 links; other users cannot read the folder; commands get none of the server's \
-                 environment but PATH; a timeout, a stop and the end of the server kill the \
-                 process group of a command; every call needs a token; {reach}"
-            ),
-            leaves_open: "commands themselves run as the server's user and can read and write all \
-                          that this user can, use the network, and leave a process behind by \
-                          `setsid`, or any if the server itself is killed by SIGKILL; absolute \
-                          paths in commands are those of this machine, not of the sandbox; no \
-                          rlimits and no `no_new_privs` yet"
-                .to_owned(),
+    /// What a server on this machine could offer, found out without starting one: a pod is made
+    /// in the folder for temporary files, and removed.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        let confinement = Confinement::find(Isolation::Auto, &std::env::temp_dir(), &[]);
+        let confinement =
+            confinement.unwrap_or_else(|error| Confinement::Mapping(error.to_string()));
+        Self::new(None, &confinement)
+    }
+
+    pub(crate) fn new(address: Option<SocketAddr>, confinement: &Confinement) -> Self {
+        let reach = match address.map(|address| address.ip().is_loopback()) {
+            None => "it listens on loopback only unless told otherwise",
+            Some(true) => "it listens on loopback only",
+            Some(false) => "IT LISTENS BEYOND LOOPBACK: whoever has the token runs commands here",
         };
         let later = [
-            (1, "pod: namespaces of its own"),
             (2, "Landlock"),
             (3, "dropped capabilities, throwaway user"),
             (4, "seccomp"),
             (5, "cgroup limits"),
         ];
-        let mut layers = vec![base];
+        let mut layers = vec![base(reach, confinement), pod(confinement)];
         layers.extend(later.map(|(number, name)| Layer {
             number,
             name,
@@ -94,6 +89,71 @@ impl Report {
             leaves_open: String::new(),
         }));
         Self { layers }
+    }
+}
+
+fn base(reach: &str, confinement: &Confinement) -> Layer {
+    let (trees, left) = match confinement {
+        Confinement::Pods(_) => (
+            "a timeout, a stop and a caller that goes away kill every process that comes from a \
+             command, wherever it went; the end of the server, SIGKILL included, kills every \
+             process of its sandboxes",
+            "a process that made itself unreadable or has namespaces of its own is found only \
+             when its sandbox ends",
+        ),
+        Confinement::Mapping(_) => (
+            "a timeout, a stop, a caller that goes away and the end of the server, SIGKILL \
+             included, kill every process that comes from a command, by a supervisor that the \
+             kernel gives its orphans to",
+            "a command can kill its supervisor, and so leave processes behind: survivors are \
+             possible",
+        ),
+    };
+    Layer {
+        number: 0,
+        name: "private folder, scrubbed environment, no new privileges, rlimits, tree kill, token",
+        state: LayerState::Applied,
+        protects: format!(
+            "other users cannot read the folder of a sandbox; the file API reaches nothing outside \
+             of it, by `..` or by links; commands get none of the server's environment but PATH, \
+             none of its open files, no core dumps, and no rights by a setuid program; {trees}; \
+             output that is kept is bounded; every call needs a token; {reach}"
+        ),
+        leaves_open: format!(
+            "commands run as the user of the server and use the network as it does; memory, \
+             processor time and the number of processes are not bounded; {left}"
+        ),
+    }
+}
+
+fn pod(confinement: &Confinement) -> Layer {
+    let name = "pod: namespaces of its own";
+    match confinement {
+        Confinement::Pods(_) => Layer {
+            number: 1,
+            name,
+            state: LayerState::Applied,
+            protects: "each sandbox has files, processes, shared memory and host name of its own: \
+                       /tmp, /workspace, /home, /dev and /proc; it sees nothing of other sandboxes \
+                       and of this machine but the system's folders and those that programs in \
+                       PATH need, read-only; the file API sees the same as commands"
+                .to_owned(),
+            leaves_open: "the network, and services that listen on this machine, are those of the \
+                          machine; what the server's user may read in the system's folders, \
+                          commands may; faults of the kernel"
+                .to_owned(),
+        },
+        Confinement::Mapping(why) => Layer {
+            number: 1,
+            name,
+            state: LayerState::Unavailable,
+            protects: format!(
+                "{why}. Paths of the file API are mapped below the folder of a sandbox instead; \
+                 absolute paths in commands are those of this machine, whose files and processes \
+                 commands see and change as the server's user may"
+            ),
+            leaves_open: String::new(),
+        },
     }
 }
 

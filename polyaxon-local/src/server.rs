@@ -1,26 +1,23 @@
 //! The server as a value: started by one call, gone when it is dropped.
 
 mod builder;
+mod daemon;
 mod listen;
 mod thread;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, mpsc};
-use std::time::Duration;
 
 use polyaxon_client::ProjectRef;
-use tokio::sync::oneshot;
 
 pub use self::builder::LocalServerBuilder;
+pub use self::daemon::{LocalDaemon, LocalDaemonBuilder};
+use self::thread::Thread;
 use crate::auth::Secret;
-use crate::closing::Closer;
 use crate::error::Error;
+use crate::faults::Faults;
 use crate::report::Report;
-
-/// How long a drop waits for the server's end.
-const DROP_LIMIT: Duration = Duration::from_secs(10);
 
 /// A running server.
 ///
@@ -49,10 +46,8 @@ pub struct LocalServer {
     projects: Vec<ProjectRef>,
     folder: PathBuf,
     report: Report,
-    stop: Closer,
-    /// Both say how it ended: one for `stop`, one for `drop`.
-    ended: Option<oneshot::Receiver<Result<(), Error>>>,
-    dropped: Mutex<mpsc::Receiver<()>>,
+    faults: Faults,
+    thread: Thread,
 }
 
 impl LocalServer {
@@ -114,6 +109,12 @@ impl LocalServer {
         &self.report
     }
 
+    /// The faults of its answers, to be changed while it runs. None by default.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
     /// Stops the server: kills what its runs have started, ends their calls, removes its folder.
     ///
     /// # Errors
@@ -121,27 +122,8 @@ impl LocalServer {
     ///
     /// # Cancel safety
     /// Dropping the future drops the server, which stops it all the same.
-    pub async fn stop(mut self) -> Result<(), Error> {
-        self.stop.close();
-        let lost = || Error::Stop {
-            left: "its threads ended by a panic".to_owned(),
-        };
-        match self.ended.take() {
-            Some(ended) => ended.await.unwrap_or_else(|_| Err(lost())),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for LocalServer {
-    fn drop(&mut self) {
-        self.stop.close();
-        // An error is a closed channel: the thread has ended.
-        let dropped = self
-            .dropped
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        let _ended = dropped.recv_timeout(DROP_LIMIT);
+    pub async fn stop(self) -> Result<(), Error> {
+        self.thread.stop().await
     }
 }
 

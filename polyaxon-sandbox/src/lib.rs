@@ -58,6 +58,7 @@ pub mod fs;
 mod path;
 mod ping;
 pub mod process;
+pub mod pty;
 #[cfg(feature = "client")]
 mod spec;
 pub mod wire;

@@ -53,6 +53,16 @@ impl Ping {
         }
     }
 
+    /// With terminals that run, and those of them that somebody is attached to.
+    #[must_use]
+    pub fn ptys(self, running: u64, attached: u64) -> Self {
+        Self {
+            ptys_running: running,
+            ptys_attached: attached,
+            ..self
+        }
+    }
+
     /// How long the service has been up.
     #[must_use]
     pub fn uptime(&self) -> Duration {

@@ -1,17 +1,23 @@
 //! Processes in a sandbox.
 
+mod background;
+mod events;
 mod exec;
+mod id;
 #[cfg(feature = "client")]
 mod output;
 #[cfg(feature = "client")]
 mod result;
 mod signal;
 
+pub use background::{ExecList, ExecStarted, ExecState, ExecStatus, LogPage, LogStream};
+pub use events::ExecEvent;
 pub use exec::Exec;
+pub use id::ExecId;
 #[cfg(feature = "client")]
 pub use output::{Output, OutputError};
 #[cfg(feature = "client")]
-pub use result::{ExecId, ExecResult, Receipt, Termination};
+pub use result::{ExecResult, Receipt, Termination};
 pub use signal::Signal;
 
 #[cfg(feature = "client")]

@@ -25,6 +25,9 @@ pub mod route {
     #![expect(missing_docs, reason = "the names are the paths")]
     pub const PING: &str = "ping";
     pub const EXEC: &str = "exec";
+    pub const EXEC_STREAM: &str = "exec/stream";
+    pub const EXEC_BG: &str = "exec/bg";
+    pub const PTY: &str = "pty";
     pub const FS_READ: &str = "fs/read";
     pub const FS_WRITE: &str = "fs/write";
     pub const FS_LS: &str = "fs/ls";
@@ -54,6 +57,8 @@ pub mod code {
     pub const FORBIDDEN: &str = "forbidden";
     pub const NOT_FOUND: &str = "not_found";
     pub const CONFLICT: &str = "conflict";
+    pub const ALREADY_ATTACHED: &str = "already_attached";
+    pub const GONE: &str = "gone";
     pub const PAYLOAD_TOO_LARGE: &str = "payload_too_large";
     pub const RATE_LIMITED: &str = "rate_limited";
     pub const INTERNAL: &str = "internal";
@@ -158,6 +163,62 @@ pub struct ExecAnswer {
 )]
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+/// The body of `POST exec/bg/{id}/signal` and of `POST pty/{id}/signal`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a wire body, complete in this version"
+)]
+pub struct SignalRequest {
+    /// The name of the signal, `SIGTERM`.
+    pub signal: String,
+}
+
+/// The body of `POST pty`, as a service reads it.
+///
+/// Unknown fields are refused; a null is read like an absent field, but for the values of `env`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a wire body, complete in this version"
+)]
+pub struct PtyRequest {
+    /// The program and its arguments. Default: `/bin/sh`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
+    /// Edits of the environment; null removes a variable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, Option<String>>>,
+    /// An absolute directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<String>,
+    /// Its width in characters. Default: 80.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cols: Option<i64>,
+    /// Its height in lines. Default: 24.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<i64>,
+    /// A name of the caller's own, unique among the terminals that the service knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+}
+
+/// The body of `POST pty/{id}/resize`, as a service reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a wire body, complete in this version"
+)]
+pub struct ResizeRequest {
+    /// The new width in characters.
+    pub cols: i64,
+    /// The new height in lines.
+    pub rows: i64,
 }
 
 /// The body of `POST fs/mkdir`.

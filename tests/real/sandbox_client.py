@@ -522,6 +522,91 @@ def a_wrong_token_and_an_unknown_run_are_refused(s):
 
 
 @check
+def a_stream_tells_output_as_it_comes_and_how_it_ended(s):
+    begun = time.monotonic()
+    script = "printf 'a\\303'; sleep 1; printf '\\251b'; echo problem >&2; exit 4"
+    events, early = [], None
+    for event in s.client.process.exec_stream(["sh", "-c", script], stdin="x", workdir="/tmp"):
+        events.append(event)
+        if event["type"] == "stdout" and early is None:
+            early = time.monotonic() - begun
+    equal((events[0]["type"], events[-1]["type"]), ("start", "execution_complete"), "first and last")
+    text = {name: "".join(e["text"] for e in events if e["type"] == name) for name in ("stdout", "stderr")}
+    equal(text, {"stdout": "a\u00e9b", "stderr": "problem\n"}, "output")
+    offsets = [e["offset"] for e in events if e["type"] == "stdout"]
+    equal(offsets[-1], 4, "last offset, in bytes")
+    equal((events[-1]["exit_code"], events[-1]["timed_out"]), (4, False), "end")
+    if early is None or early > 0.9:
+        raise AssertionError("the first output came after {}".format(early))
+
+
+@check
+def a_background_command_is_found_by_its_tag_read_in_pages_and_deleted(s):
+    process = s.client.process
+    started = process.exec_bg(["sh", "-c", "printf 0123456789; sleep 0.3; exit 3"], tag="by-tag")
+    found = process.list(tag="by-tag").execs
+    equal([entry.exec_id for entry in found], [started.id], "found by tag")
+    try:
+        process.exec_bg(["true"], tag="by-tag")
+    except ApiException as error:
+        equal(error.status, 409, "status of a tag that is taken")
+    else:
+        raise AssertionError("a tag was taken twice")
+    status = started.wait(timeout=15, interval=0.05)
+    equal((status.state, status.exit_code, status.stdout_bytes), ("exited", 3, 10), "status")
+    first = started.logs(stream="stdout", offset=0, max_bytes=4)
+    equal((first.data, first.next_offset, first.eof), ("0123", 4, False), "first page")
+    rest = started.logs(stream="stdout", offset=4)
+    equal((rest.data, rest.next_offset, rest.eof), ("456789", 10, True), "second page")
+    started.delete()
+    equal(process.list(tag="by-tag").execs, [], "after the delete")
+
+
+@check
+def logs_are_followed_and_a_signal_ends_a_command(s):
+    process = s.client.process
+    counting = process.exec_bg(["sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done"])
+    equal("".join(counting.iter_stdout(timeout=15, interval=0.05)), "1\n2\n3\n", "followed")
+    counting.delete()
+    sleeping = process.exec_bg(["sleep", "60"])
+    sleeping.signal("SIGTERM")
+    status = sleeping.wait(timeout=10, interval=0.05)
+    equal((status.state, status.signal), ("signaled", "SIGTERM"), "after a signal")
+    sleeping.delete()
+
+
+@check
+def a_terminal_shows_what_is_typed_and_is_attached_again(s):
+    pty = s.client.pty
+    session = pty.create(command=["sh"], env={"PS1": "> "}, workdir="/", cols=100, rows=30)
+    with pty.attach(session.pty_id) as socket:
+        socket.send_stdin(b"stty size; echo mark-$((40+2))\n")
+        equal("30 100" in shown(socket, b"mark-42").decode(), True, "size and mark")
+    with pty.attach(session.pty_id, replay_bytes=4096) as socket:
+        shown(socket, b"mark-42")
+        socket.send_stdin(b"exit 7\n")
+        while True:
+            frame = socket.recv()
+            if isinstance(frame, dict) and frame.get("type") == "exited":
+                equal(frame["exit_code"], 7, "exit code")
+                break
+    equal(pty.get(session.pty_id).state, "exited", "state")
+    pty.delete(session.pty_id)
+
+
+def shown(socket, wanted):
+    """What a terminal shows, up to `wanted`."""
+    output = b""
+    end = time.monotonic() + 10
+    while wanted not in output:
+        if time.monotonic() > end:
+            raise AssertionError("no {!r} in {!r}".format(wanted, output))
+        frame = socket.recv()
+        output += frame if isinstance(frame, bytes) else b""
+    return output
+
+
+@check
 def a_stopped_run_is_over(s):
     s.run.stop()
     s.run.wait_for_condition()

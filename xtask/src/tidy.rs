@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::step::{cargo, root};
 
+mod cases;
 mod rules;
 
 /// Which of our crates a published crate may depend on, dev-dependencies aside.
@@ -35,6 +36,10 @@ pub(crate) fn run() -> Result<()> {
         writeln!(problems, "  {problem}")?;
     }
     for problem in code_map(&root)? {
+        writeln!(problems, "  {problem}")?;
+    }
+    let list = std::fs::read_to_string(root.join("tests/README.md")).context("tests/README.md")?;
+    for problem in cases::check(&list, |file| std::fs::read_to_string(root.join(file)).ok()) {
         writeln!(problems, "  {problem}")?;
     }
     ensure!(problems.is_empty(), "tidy:\n{problems}");

@@ -6,6 +6,8 @@ use std::time::Duration;
 use polyaxon_sandbox::wire::RESERVED_ENV_PREFIX;
 use serde_json::{Map, Value, json};
 
+use super::{inputs, template};
+
 /// What matters here about an operation or a component.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Operation {
@@ -23,6 +25,12 @@ pub(crate) struct Operation {
     pub(crate) sandbox: bool,
     /// The name of a reference that nothing resolves here.
     pub(crate) reference: Option<&'static str>,
+    /// The values of its declared inputs, or why it cannot be compiled.
+    pub(crate) inputs: Result<Map<String, Value>, String>,
+    /// The command of a job, its templates filled in, or why there is none.
+    pub(crate) command: Result<Vec<String>, String>,
+    /// Whether it has containers besides its main one.
+    more_containers: bool,
     /// The document as an operation, JSON as text.
     pub(crate) compiled: String,
 }
@@ -45,7 +53,15 @@ impl Operation {
                 ("component".to_owned(), Value::Object(root)),
             ]);
         }
-        let root = Value::Object(root);
+        let mut root = Value::Object(root);
+        let inputs = inputs::values(&root);
+        let command = match &inputs {
+            Ok(inputs) => {
+                inputs::write(&mut root, inputs);
+                command(&mut root, inputs)
+            }
+            Err(why) => Err(why.clone()),
+        };
         let references = ["hubRef", "pathRef", "urlRef", "dagRef"];
         Ok(Self {
             kind: kind(&root)?,
@@ -63,6 +79,12 @@ impl Operation {
             reference: references
                 .into_iter()
                 .find(|name| root.get(name).is_some() && root.get("component").is_none()),
+            inputs,
+            command,
+            more_containers: ["init", "sidecars"].iter().any(|name| {
+                let listed = run_of(&root).and_then(|run| run.get(name)?.as_array());
+                listed.is_some_and(|containers| !containers.is_empty())
+            }),
             compiled: root.to_string(),
         })
     }
@@ -74,17 +96,82 @@ impl Operation {
                 "Failed to compile. This service resolves no `{reference}`: send the component itself."
             ));
         }
-        if self.kind != "service" {
-            return Some(format!(
-                "This version of polyaxon-local runs services with the sandbox plugin only, not a `{}`.",
-                self.kind
-            ));
+        if let Err(why) = &self.inputs {
+            return Some(format!("Failed to compile. In this operation {why}."));
         }
-        (!self.sandbox).then(|| {
-            "This version of polyaxon-local runs services with the sandbox plugin only: \
-             set `plugins.sandbox` to true."
-                .to_owned()
-        })
+        match self.kind.as_str() {
+            "service" if self.sandbox => None,
+            "service" => Some(
+                "polyaxon-local runs services with the sandbox plugin only: set `plugins.sandbox` \
+                 to true."
+                    .to_owned(),
+            ),
+            "job" if self.more_containers => Some(
+                "polyaxon-local runs the main container of a job only, no init containers and no \
+                 sidecars."
+                    .to_owned(),
+            ),
+            "job" => {
+                let why = self.command.as_ref().err()?;
+                Some(format!("Failed to compile. In this job {why}."))
+            }
+            kind => Some(format!(
+                "polyaxon-local runs jobs and services with the sandbox plugin, not a `{kind}`."
+            )),
+        }
+    }
+}
+
+/// The `run` section of an operation.
+fn run_of(root: &Value) -> Option<&Value> {
+    root.pointer("/component/run").or_else(|| root.get("run"))
+}
+
+/// The words that a job starts: `cmd` as a script of the shell, else `command` and `args` of its
+/// container. What is filled in is filled in in the document too.
+fn command(root: &mut Value, inputs: &Map<String, Value>) -> Result<Vec<String>, String> {
+    if let Some(cmd) = first(root, "/cmd", Some).filter(|cmd| !cmd.is_null()) {
+        let lines = words(cmd).ok_or("`cmd` is no text and no list of texts")?;
+        let script = template::resolve(&lines.join("\n"), inputs)?;
+        let words = [
+            "/bin/sh".to_owned(),
+            "-c".to_owned(),
+            format!("set -e\n{script}"),
+        ];
+        return Ok(words.into());
+    }
+    let pointers = ["/component/run/container", "/run/container", "/container"];
+    let container = pointers.into_iter().find(|pointer| {
+        root.pointer(pointer)
+            .is_some_and(|c| c.get("command").is_some())
+    });
+    let container = container
+        .and_then(|pointer| root.pointer_mut(pointer)?.as_object_mut())
+        .ok_or("there is no `command`, and no image that could have one")?;
+    let mut whole = Vec::new();
+    for name in ["command", "args"] {
+        let Some(value) = container.get_mut(name).filter(|value| !value.is_null()) else {
+            continue;
+        };
+        let listed = words(value).ok_or_else(|| format!("`{name}` is no list of texts"))?;
+        let filled = listed
+            .iter()
+            .map(|word| template::resolve(word, inputs))
+            .collect::<Result<Vec<_>, _>>()?;
+        *value = json!(filled);
+        whole.extend(filled);
+    }
+    match whole.is_empty() {
+        true => Err("`command` is empty".to_owned()),
+        false => Ok(whole),
+    }
+}
+
+fn words(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::String(word) => Some(vec![word.clone()]),
+        Value::Array(words) => words.iter().map(as_text).collect(),
+        _ => None,
     }
 }
 
@@ -191,8 +278,21 @@ mod tests {
     fn what_does_not_run_here_says_why() {
         let service = json!({"kind": "service"});
         let table = [
-            (json!({"run": {"kind": "job"}}), "`job`"),
-            (json!({"plugins": {"sandbox": true}}), "`job`"),
+            (json!({"run": {"kind": "job"}}), "no `command`"),
+            (json!({"plugins": {"sandbox": true}}), "no `command`"),
+            (json!({"run": {"kind": "tfjob"}}), "`tfjob`"),
+            (
+                json!({"run": {"kind": "job", "container": {"command": ["a"]}, "init": [{"git": {}}]}}),
+                "init containers",
+            ),
+            (
+                json!({"component": {"inputs": [{"name": "a"}], "run": {"kind": "job", "container": {"command": ["a"]}}}}),
+                "`a` has no value",
+            ),
+            (
+                json!({"run": {"kind": "job", "container": {"command": ["{{ globals.x }}"]}}}),
+                "no declared input",
+            ),
             (json!({"run": service}), "plugins.sandbox"),
             (
                 json!({"run": service, "plugins": {"sandbox": false}}),
@@ -207,6 +307,37 @@ mod tests {
         for (content, word) in table {
             let why = parse(&content).unsupported().unwrap();
             assert!(why.contains(word), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_job_has_one_command_with_its_params_filled_in() {
+        let container = json!({"command": ["python", "-c"], "args": ["{{ a }}", "x={{ n }}"]});
+        let component = json!({"inputs": [{"name": "a"}, {"name": "n", "value": 2}],
+            "run": {"kind": "job", "container": container}});
+        let operation = parse(&json!({"params": {"a": {"value": "v"}}, "component": component}));
+        assert_eq!(operation.unsupported(), None);
+        assert_eq!(operation.command.unwrap(), ["python", "-c", "v", "x=2"]);
+        assert_eq!(operation.inputs.unwrap()["n"], 2);
+        let compiled: Value = serde_json::from_str(&operation.compiled).unwrap();
+        assert_eq!(
+            compiled["component"]["run"]["container"]["args"],
+            json!(["v", "x=2"])
+        );
+        let table = [
+            (json!({"container": {"command": ["a"]}}), vec!["a"]),
+            (
+                json!({"run": {"kind": "job", "container": {"command": "a", "args": ["b"]}}}),
+                vec!["a", "b"],
+            ),
+            (json!({"cmd": "a b"}), vec!["/bin/sh", "-c", "set -e\na b"]),
+            (
+                json!({"cmd": ["a", "b"], "container": {"image": "i"}}),
+                vec!["/bin/sh", "-c", "set -e\na\nb"],
+            ),
+        ];
+        for (content, want) in table {
+            assert_eq!(parse(&content).command.unwrap(), want, "{content}");
         }
     }
 

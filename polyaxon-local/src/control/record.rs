@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use polyaxon_client::runs::{RunStatus, StatusCondition};
 use serde_json::{Map, Value, json};
 
+use super::lineage::Artifact;
 use super::operation::Operation;
 
 /// What a caller gave when the run was made.
@@ -17,6 +18,29 @@ pub(crate) struct Given {
     pub(crate) is_managed: bool,
     pub(crate) pending: Option<String>,
     pub(crate) content: Option<String>,
+    pub(crate) readme: Option<String>,
+    pub(crate) inputs: Value,
+    pub(crate) outputs: Value,
+    /// The run that this one was made from: its uuid, its name, and how.
+    pub(crate) original: Option<Value>,
+}
+
+/// Whether a run is there for lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LiveState {
+    Live,
+    Archived,
+    Deleted,
+}
+
+impl LiveState {
+    fn number(self) -> i8 {
+        match self {
+            Self::Live => 1,
+            Self::Archived => 0,
+            Self::Deleted => -1,
+        }
+    }
 }
 
 /// The state of a run. Every change goes through a method that keeps the rules of the platform.
@@ -24,6 +48,9 @@ pub(crate) struct Given {
 pub(crate) struct Record {
     pub(crate) given: Given,
     pub(crate) operation: Option<Operation>,
+    /// What the run says it read and made, in the order that it said so.
+    pub(crate) artifacts: Vec<Artifact>,
+    pub(crate) live_state: LiveState,
     pending: Option<String>,
     /// Whether an approval is asked for once more behind the compilation.
     gate: bool,
@@ -49,6 +76,12 @@ impl Record {
     pub(crate) fn new(given: Given, operation: Option<Operation>) -> (Self, Next) {
         let now = Timestamp::now();
         let gate = operation.as_ref().is_some_and(|op| op.needs_approval);
+        let mut given = given;
+        if let Some(Ok(inputs)) = operation.as_ref().map(|op| &op.inputs)
+            && !inputs.is_empty()
+        {
+            given.inputs = Value::Object(inputs.clone());
+        }
         let asked = given.pending.clone().filter(|_| operation.is_some());
         let mut record = Self {
             pending: asked.or_else(|| gate.then(|| "approval".to_owned())),
@@ -58,6 +91,8 @@ impl Record {
             updated_at: now,
             started_at: None,
             finished_at: None,
+            artifacts: Vec::new(),
+            live_state: LiveState::Live,
             given,
             operation,
         };
@@ -67,6 +102,33 @@ impl Record {
             false => Next::Nothing,
         };
         (record, next)
+    }
+
+    /// A run that was somewhere else, with its times and statuses. Nothing runs it here.
+    pub(crate) fn synced(
+        given: Given,
+        conditions: Vec<StatusCondition>,
+        [created_at, started_at, finished_at]: [Option<Timestamp>; 3],
+    ) -> Self {
+        let now = Timestamp::now();
+        Self {
+            given,
+            operation: None,
+            artifacts: Vec::new(),
+            live_state: LiveState::Live,
+            pending: None,
+            gate: false,
+            conditions,
+            created_at: created_at.unwrap_or(now),
+            updated_at: now,
+            started_at,
+            finished_at,
+        }
+    }
+
+    /// Something about the run has changed now.
+    pub(crate) fn touch(&mut self) {
+        self.updated_at = Timestamp::now();
     }
 
     /// Whether the statuses are ours to write, and not the caller's.
@@ -124,11 +186,7 @@ impl Record {
             return Next::Nothing;
         }
         let message = Some(message.to_owned());
-        let waits = matches!(
-            status,
-            RunStatus::Created | RunStatus::OnSchedule | RunStatus::Resuming | RunStatus::Compiled
-        );
-        if waits {
+        if self.waits() {
             self.enter(RunStatus::Stopped, reason, message);
             return Next::Nothing;
         }
@@ -138,6 +196,22 @@ impl Record {
         }
         self.enter(RunStatus::Stopped, reason, message);
         Next::Nothing
+    }
+
+    /// Whether nothing was started for the run yet, so that there is nothing to tear down.
+    fn waits(&self) -> bool {
+        matches!(
+            self.status(),
+            RunStatus::Created | RunStatus::OnSchedule | RunStatus::Resuming | RunStatus::Compiled
+        )
+    }
+
+    /// Skips a run that was not queued; any other stays as it is.
+    pub(crate) fn skip(&mut self) {
+        if self.waits() {
+            let message = Some("The run was skipped through the API.".to_owned());
+            self.enter(RunStatus::Skipped, "SkippedByUser", message);
+        }
     }
 
     /// The stop that was asked for is done: the reason stays that of the request. `left` says what
@@ -213,7 +287,8 @@ impl Record {
     /// The members of a run as `get` answers them, without its id and place.
     pub(crate) fn to_json(&self) -> Map<String, Value> {
         let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| {
-            Some(to?.duration_since(from?).as_secs())
+            let passed = to?.duration_since(from?).as_secs_f64();
+            Some((passed * 100.0).round() / 100.0)
         };
         let given = &self.given;
         let operation = self.operation.as_ref();
@@ -234,11 +309,19 @@ impl Record {
             "finished_at": self.finished_at,
             "wait_time": seconds(Some(self.created_at), self.started_at),
             "duration": seconds(self.started_at, self.finished_at),
-            "inputs": Value::Null,
-            "outputs": Value::Null,
+            "inputs": given.inputs,
+            "outputs": given.outputs,
+            "readme": given.readme,
+            "original": given.original,
             "raw_content": given.content,
             "content": operation.map(|op| op.compiled.as_str()),
-            "live_state": 1,
+            "live_state": self.live_state.number(),
+            // What no run has here.
+            "bookmarked": false,
+            "pipeline": Value::Null,
+            "resources": Value::Null,
+            "schedule_at": Value::Null,
+            "user": Value::Null,
         });
         match value {
             Value::Object(members) => members,

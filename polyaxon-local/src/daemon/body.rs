@@ -56,7 +56,8 @@ pub(crate) async fn json<T: DeserializeOwned>(
     parse(&bytes)
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+/// A JSON object, as [`json`] reads it.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     let malformed = |error: serde_json::Error| Refusal::invalid(format!("body: {error}"));
     let mut object: Map<String, Value> = serde_json::from_slice(bytes).map_err(malformed)?;
     object.retain(|_, value| !value.is_null());

@@ -5,6 +5,7 @@ use std::io;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use polyaxon_sandbox::pty::PtyId;
 use polyaxon_sandbox::wire::{ErrorBody, ErrorEnvelope, code};
 use serde_json::{Value, json};
 
@@ -55,6 +56,16 @@ impl Refusal {
         Self::new(StatusCode::CONFLICT, code::CONFLICT, message)
     }
 
+    pub(crate) fn already_attached(pty: &PtyId) -> Self {
+        let message = format!("pty {pty} has a client already");
+        Self::new(StatusCode::CONFLICT, code::ALREADY_ATTACHED, message)
+    }
+
+    pub(crate) fn gone(pty: &PtyId) -> Self {
+        let message = format!("pty {pty} has exited");
+        Self::new(StatusCode::GONE, code::GONE, message)
+    }
+
     pub(crate) fn too_large(limit: usize) -> Self {
         let message = format!("the body is larger than {limit} bytes");
         Self::new(
@@ -73,6 +84,11 @@ impl Refusal {
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::INTERNAL, message)
+    }
+
+    /// What the caller is told.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     pub(crate) fn details(mut self, details: Value) -> Self {
@@ -113,6 +129,11 @@ impl Refusal {
                 refusal
             }
         }
+    }
+
+    /// What is said where there is no status: in a frame.
+    pub(crate) fn into_code_and_message(self) -> (&'static str, String) {
+        (self.code, self.message)
     }
 
     /// What went wrong inside, for the log only.

@@ -62,13 +62,15 @@ fn entry(dir: &Dir, name: &Path, path: String, meta: &Metadata) -> Entry {
 
 /// What is at `path`, which the answer calls `name`.
 pub(crate) fn stat(tree: &Tree, path: &str, name: String) -> io::Result<Stat> {
-    let dir = tree.dir_handle();
-    let meta = dir.symlink_metadata(path)?;
+    let meta = tree.metadata(path)?;
     let mut stat = Stat::new(name, file_type(&meta), meta.len(), mode(&meta));
     stat.modified = modified(&meta);
     stat.uid = Some(meta.uid());
     stat.gid = Some(meta.gid());
-    stat.symlink_target = target(dir, Path::new(path), &meta);
+    if meta.is_symlink() {
+        let target = tree.link(path).ok();
+        stat.symlink_target = target.map(|text| text.to_string_lossy().into_owned());
+    }
     Ok(stat)
 }
 

@@ -1,17 +1,20 @@
-//! The root folder of a sandbox, and what may be done below it. The kernel keeps every path
-//! beneath the folder, whatever `..` and links say (`openat2` with `RESOLVE_BENEATH`, through
-//! cap-std); where it cannot, cap-std walks the path by hand.
+//! The files of a sandbox, and what may be done with them.
 
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use cap_std::ambient_authority;
-use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _, OpenOptions, OpenOptionsExt as _};
+use cap_std::fs::{Dir, Metadata};
 use polyaxon_sandbox::FileMode;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+
+use super::inside::Inside;
+use super::place::Place;
+use crate::pod::Pod;
 
 /// The home of a sandbox, below its root.
 pub(crate) const HOME: &str = "home";
@@ -29,48 +32,66 @@ pub(crate) struct Page {
 
 #[derive(Debug)]
 pub(crate) struct Tree {
-    root: PathBuf,
-    dir: Dir,
+    /// Where commands start that name no directory: relative to the place.
+    start: PathBuf,
+    place: Place,
 }
 
 impl Tree {
     /// Takes `root`, which exists, and makes the folders that every sandbox has.
     pub(crate) fn open(root: &Path) -> io::Result<Self> {
-        let dir = Dir::open_ambient_dir(root, ambient_authority())?;
+        let place = Place::beneath(root)?;
         for (folder, mode) in [(HOME, 0o755), (WORKSPACE, 0o755), (TMP, 0o1777)] {
-            dir.create_dir(folder)?;
-            chmod(&dir.open(folder)?.into_std(), mode)?;
+            let folder = Path::new(folder);
+            place.create_dir(folder)?;
+            chmod(&place.open_any(folder)?, mode)?;
         }
         Ok(Self {
-            root: root.to_owned(),
-            dir,
+            start: ".".into(),
+            place,
         })
     }
 
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
+    /// What is inside a pod; commands start in its root.
+    pub(crate) fn inside(pod: Arc<Pod>) -> Self {
+        Self {
+            start: "".into(),
+            place: Place::Inside(Inside::new(pod)),
+        }
+    }
+
+    /// All files that the service itself sees, by the same paths; commands start in `workdir`.
+    pub(crate) fn everything(workdir: &Path) -> Self {
+        Self {
+            start: workdir.to_owned(),
+            place: Place::Everything,
+        }
     }
 
     /// The directory at `path`.
     pub(crate) fn dir(&self, path: &str) -> io::Result<Dir> {
-        self.dir.open_dir(path)
+        self.place.open_dir(Path::new(path))
     }
 
-    pub(crate) fn dir_handle(&self) -> &Dir {
-        &self.dir
+    /// What is at `path`; a link is not followed.
+    pub(crate) fn metadata(&self, path: &str) -> io::Result<Metadata> {
+        self.place.symlink_metadata(Path::new(path))
     }
 
-    /// The directory at `path` as a path of this machine, links resolved, for a child to start in.
-    pub(crate) fn host_dir(&self, path: &str) -> io::Result<PathBuf> {
-        let resolved = self.dir.canonicalize(path)?;
-        self.dir.open_dir(&resolved)?;
-        Ok(self.root.join(resolved))
+    /// The text of the link at `path`.
+    pub(crate) fn link(&self, path: &str) -> io::Result<PathBuf> {
+        self.place.read_link(Path::new(path))
+    }
+
+    /// The directory at `path`, or where commands start, for a child to start in.
+    pub(crate) fn start_dir(&self, path: Option<&str>) -> io::Result<OwnedFd> {
+        self.place.start_dir(path.map_or(&self.start, Path::new))
     }
 
     /// Reads up to `length` bytes from `offset`. The end is where reading ends, not where the
     /// size says: files of `/proc` have size 0 and content.
     pub(crate) fn read(&self, path: &str, offset: u64, length: usize) -> io::Result<Page> {
-        let file = self.regular(path, OpenOptions::new().read(true))?;
+        let file = self.regular(path, OFlags::RDONLY)?;
         let size = file.metadata()?.len();
         let hint = usize::try_from(size.saturating_sub(offset)).unwrap_or(length);
         let mut bytes = vec![0; length.min(hint.max(4096))];
@@ -95,11 +116,11 @@ impl Tree {
         create: bool,
         append: bool,
     ) -> io::Result<bool> {
-        let mut options = OpenOptions::new();
-        options.write(true).append(append);
-        let (mut file, created) = match self.regular(path, &options) {
+        let mut flags = OFlags::WRONLY;
+        flags.set(OFlags::APPEND, append);
+        let (mut file, created) = match self.regular(path, flags) {
             Err(error) if error.kind() == ErrorKind::NotFound && create => {
-                self.create(path, &options)?
+                self.create(path, flags)?
             }
             opened => (opened?, false),
         };
@@ -114,13 +135,12 @@ impl Tree {
 
     /// Makes the file that was not there a moment ago. It can be there now, or a link can stand at
     /// its place that leads to nothing: then the file is made where the link points.
-    fn create(&self, path: &str, options: &OpenOptions) -> io::Result<(File, bool)> {
-        let mut options = options.clone();
-        options.mode(0o600);
-        match self.regular(path, options.clone().create_new(true)) {
+    fn create(&self, path: &str, flags: OFlags) -> io::Result<(File, bool)> {
+        let flags = flags | OFlags::CREATE;
+        match self.regular(path, flags | OFlags::EXCL) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let link = self.dir.symlink_metadata(path)?.is_symlink();
-                Ok((self.regular(path, options.create(true))?, link))
+                let link = self.metadata(path)?.is_symlink();
+                Ok((self.regular(path, flags)?, link))
             }
             made => Ok((made?, true)),
         }
@@ -128,11 +148,9 @@ impl Tree {
 
     /// Opens a regular file without ever waiting: a FIFO would block for its other end, and an
     /// open device can have effects of its own.
-    fn regular(&self, path: &str, options: &OpenOptions) -> io::Result<File> {
-        let never_wait = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
-        let mut options = options.clone();
-        options.custom_flags(never_wait.cast_signed());
-        let file = self.dir.open_with(path, &options)?.into_std();
+    fn regular(&self, path: &str, flags: OFlags) -> io::Result<File> {
+        let never_wait = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = self.place.open(Path::new(path), flags | never_wait)?;
         let kind = file.metadata()?.file_type();
         if kind.is_file() {
             Ok(file)
@@ -148,16 +166,16 @@ impl Tree {
     pub(crate) fn mkdir(&self, path: &str, parents: bool, mode: FileMode) -> io::Result<()> {
         if !parents {
             self.make_dir(path)?;
-            return chmod(&self.dir.open(path)?.into_std(), mode.bits());
+            return chmod(&self.place.open_any(Path::new(path))?, mode.bits());
         }
         let mut made = Vec::new();
         let mut below = PathBuf::new();
         for part in Path::new(path) {
             below.push(part);
             match self.make_dir(&below) {
-                Ok(()) => made.push(self.dir.open(&below)?.into_std()),
+                Ok(()) => made.push(self.place.open_any(&below)?),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    if !self.dir.metadata(&below)?.is_dir() {
+                    if !self.place.metadata(&below)?.is_dir() {
                         return Err(error);
                     }
                 }
@@ -174,22 +192,21 @@ impl Tree {
         if path.as_ref() == Path::new(".") {
             return Err(Errno::EXIST.into());
         }
-        let mut private = DirBuilder::new();
-        private.mode(0o700);
-        self.dir.create_dir_with(path, &private)
+        self.place.create_dir(path.as_ref())
     }
 
     /// Removes what is at `path`; a link is removed, never followed. With `recursive` a directory
     /// goes with all that is in it, and nothing to remove is fine.
     pub(crate) fn remove(&self, path: &str, recursive: bool) -> io::Result<()> {
-        let kind = match self.dir.symlink_metadata(path) {
+        let kind = match self.metadata(path) {
             Err(error) if recursive && error.kind() == ErrorKind::NotFound => return Ok(()),
             found => found?.file_type(),
         };
+        let path = Path::new(path);
         match (kind.is_dir(), recursive) {
-            (false, _) => self.dir.remove_file(path),
-            (true, false) => self.dir.remove_dir(path),
-            (true, true) => self.dir.remove_dir_all(path),
+            (false, _) => self.place.remove_file(path),
+            (true, false) => self.place.remove_dir(path),
+            (true, true) => self.place.remove_dir_all(path),
         }
     }
 }
@@ -220,8 +237,8 @@ mod tests {
     /// A tree over a folder that is there already.
     fn over(root: &str) -> Tree {
         Tree {
-            root: root.into(),
-            dir: Dir::open_ambient_dir(root, ambient_authority()).unwrap(),
+            start: ".".into(),
+            place: Place::beneath(Path::new(root)).unwrap(),
         }
     }
 

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use polyaxon_sandbox::wire::{ExecRequest, RESERVED_ENV_PREFIX};
 
+use super::tag;
 use crate::daemon::{CleanPath, Refusal};
 use crate::limits::Limits;
 
@@ -22,14 +23,14 @@ pub(crate) struct Command {
     /// `None` is `/dev/null`.
     pub(crate) stdin: Option<Bytes>,
     pub(crate) timeout: Duration,
+    pub(crate) tag: Option<String>,
 }
 
 impl Command {
     pub(crate) fn check(request: ExecRequest, limits: &Limits) -> Result<Self, Refusal> {
-        if request.tag.is_some_and(|tag| !tag.is_empty()) {
-            return Err(Refusal::invalid(
-                "tag: only a background exec can have a tag",
-            ));
+        let tag = request.tag.filter(|tag| !tag.is_empty());
+        if let Some(tag) = &tag {
+            tag::check(tag)?;
         }
         let words = request.command.unwrap_or_default();
         check_command(&words, limits)?;
@@ -48,7 +49,18 @@ impl Command {
             workdir,
             stdin: decode_stdin(request.stdin.as_deref(), limits)?,
             timeout: check_timeout(request.timeout_ms.unwrap_or(0), limits)?,
+            tag,
         })
+    }
+
+    /// Refuses a tag: only a background exec can have one.
+    pub(crate) fn without_tag(self) -> Result<Self, Refusal> {
+        match self.tag {
+            None => Ok(self),
+            Some(_) => Err(Refusal::invalid(
+                "tag: only a background exec can have a tag",
+            )),
+        }
     }
 }
 
@@ -224,7 +236,7 @@ mod tests {
             (with_env("POLYAXON_X", None), "reserved_env_key"),
             (
                 ExecRequest {
-                    tag: Some("t".into()),
+                    tag: Some("a b".into()),
                     ..request(&["a"])
                 },
                 "tag:",

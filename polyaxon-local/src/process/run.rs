@@ -2,31 +2,34 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use polyaxon_sandbox::wire::ExecAnswer;
+use bytes::{Buf, Bytes, BytesMut};
+use jiff::Timestamp;
+use polyaxon_sandbox::process::LogStream;
 use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
-use uuid::Uuid;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
 
-use super::capture::Capture;
-use super::group::Group;
-use crate::closing::Closing;
+use super::child::{Child, Spawned};
+use super::exec::{Exec, Order, Outcome};
+use super::log::Log;
+use super::pump::{discard, pump};
+use super::record::{End, RecordFile};
+use super::signal;
+use super::store::Store;
+use super::tree::Tree;
+use crate::blocking::blocking;
+use crate::closing::{Closer, Closing};
+use crate::daemon::Refusal;
 use crate::limits::Limits;
 
-/// Output that comes this soon after the end of a command, or after other such output, is its.
-const QUIET: Duration = Duration::from_millis(100);
-/// A process left behind that never stops writing does not hold the answer back longer than this.
-const DRAIN: Duration = Duration::from_secs(1);
-/// How often a group is looked at whose leader has ended.
-const GROUP_CHECK: Duration = Duration::from_millis(500);
-/// How long a killed group is waited for, and how often it is looked at.
-const GONE: Duration = Duration::from_millis(500);
-const GONE_CHECK: Duration = Duration::from_millis(2);
+/// How often a tree is looked at whose command has ended, and how often where somebody waits.
+const TREE_CHECK: Duration = Duration::from_millis(500);
+const SOON_CHECK: Duration = Duration::from_millis(10);
 
 /// Why a command that was started has no result.
 #[derive(Debug)]
@@ -37,197 +40,332 @@ pub(crate) enum Lost {
     Unknown(std::io::Error),
 }
 
+/// Whose leaving ends the command.
+#[derive(Debug)]
+pub(crate) enum Caller {
+    /// The caller who waits for its end, and wants up to `output` bytes of each output.
+    Waits {
+        output: usize,
+        reply: oneshot::Sender<Result<Answer, Lost>>,
+    },
+    /// Nobody's: it goes on until its time limit.
+    Leaves,
+}
+
+/// What a caller who waited is told.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) end: Arc<End>,
+    /// The text, and whether there was more.
+    pub(crate) stdout: Result<(String, bool), Refusal>,
+    pub(crate) stderr: Result<(String, bool), Refusal>,
+}
+
+/// What watches over an exec needs of the sandbox.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) store: Arc<Store>,
+    pub(crate) closing: Closing,
+    pub(crate) permit: OwnedSemaphorePermit,
+    /// Bytes that each output may take on disk.
+    pub(crate) log_bytes: u64,
+    pub(crate) kill_grace: Duration,
+}
+
+impl Surroundings {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        closing: Closing,
+        permit: OwnedSemaphorePermit,
+        limits: &Limits,
+    ) -> Self {
+        Self {
+            store,
+            closing,
+            permit,
+            log_bytes: limits.exec_log,
+            kill_grace: limits.kill_grace,
+        }
+    }
+}
+
 /// A started command, with all that watches over it.
 #[derive(Debug)]
 pub(crate) struct Running {
-    child: Child,
-    group: Group,
-    stdin: Option<(ChildStdin, Bytes)>,
-    stdout: Capture<ChildStdout>,
-    stderr: Capture<ChildStderr>,
-    started: Instant,
-    deadline: Instant,
-    kill_grace: Duration,
-    permit: OwnedSemaphorePermit,
-    closing: Closing,
+    pub(crate) exec: Arc<Exec>,
+    pub(crate) record: RecordFile,
+    pub(crate) orders: mpsc::Receiver<Order>,
+    pub(crate) around: Surroundings,
+    pub(crate) stdin: Option<Bytes>,
+    pub(crate) run_for: Duration,
 }
 
 impl Running {
-    pub(crate) fn new(
-        mut child: Child,
-        stdin: Option<Bytes>,
-        run_for: Duration,
-        limits: &Limits,
-        permit: OwnedSemaphorePermit,
-        closing: Closing,
-    ) -> Self {
-        let started = Instant::now();
-        Self {
-            group: Group::led_by(child.id()),
-            stdin: child.stdin.take().zip(stdin),
-            stdout: Capture::new(child.stdout.take(), limits.exec_output),
-            stderr: Capture::new(child.stderr.take(), limits.exec_output),
-            child,
-            started,
-            deadline: started + run_for,
-            kill_grace: limits.kill_grace,
-            permit,
-            closing,
-        }
-    }
-
-    /// Watches over the command until its group is empty, and answers when its first process ends.
-    /// A caller that goes away ends it: SIGTERM, then SIGKILL to the whole group. Processes that
-    /// an ended command left behind live on, with open pipes, until the sandbox is stopped.
-    pub(crate) async fn drive(mut self, mut reply: oneshot::Sender<Result<ExecAnswer, Lost>>) {
-        let end = self.until_exit(&mut reply).await;
-        let duration = self.started.elapsed();
-        if matches!(end, End::Exited(_) | End::TimedOut) && !reply.is_closed() {
-            self.drain().await;
-        }
-        let answer = match end {
-            End::Exited(status) => Ok(self.answer(status, false, duration)),
-            End::TimedOut => Ok(self.answer(ExitStatus::from_raw(9), true, duration)),
-            End::Closing => Err(Lost::Closing),
-            End::Unknown(error) => Err(Lost::Unknown(error)),
-        };
-        let abandoned = reply.is_closed();
+    /// Watches over the command until nothing of its tree is left. Its end is told when its first
+    /// process ends. A timeout kills the whole tree first. A caller who goes away, or a delete,
+    /// ends it: SIGTERM to the group, then SIGKILL to the whole tree. Processes that a command left
+    /// behind when it ended by itself live on, with open pipes, until the sandbox is stopped.
+    ///
+    /// Says whether the record is to be removed.
+    pub(crate) async fn drive(self, spawned: Spawned, mut caller: Caller) -> Removal {
         let Self {
-            stdout,
-            stderr,
-            group,
-            closing,
-            permit,
-            kill_grace,
-            ..
+            exec,
+            record,
+            orders,
+            around,
+            stdin,
+            run_for,
         } = self;
-        // A caller who has the answer must not be told that its command still runs.
+        let started = Instant::now();
+        let pid = spawned.child.id();
+        let log = |stream| Log::new(&around.store, &exec.id, stream, around.log_bytes);
+        let (out, err) = (log(LogStream::Stdout), log(LogStream::Stderr));
+        let (stdout, stderr) = (spawned.stdout, spawned.stderr);
+        let (store, permit) = (around.store, around.permit);
+        let mut watch = Watch {
+            tree: spawned.tree,
+            stdin: spawned.stdin.zip(stdin),
+            child: spawned.child,
+            orders,
+            closing: around.closing,
+            deadline: started + run_for,
+            kill_grace: around.kill_grace,
+            deleted: false,
+        };
+        let ended = Closer::new();
+        let until_exit = async {
+            let end = watch.until_exit(&mut caller).await;
+            watch.tree.leader_ended();
+            if !matches!(end, Ending::Exited(_)) && !watch.tree.end().await {
+                tracing::warn!("a killed command is not gone");
+            }
+            ended.close();
+            (end, started.elapsed())
+        };
+        let pump_out = pump(
+            stdout,
+            LogStream::Stdout,
+            out,
+            Arc::clone(&store),
+            Arc::clone(&exec),
+            ended.listen(),
+        );
+        let pump_err = pump(
+            stderr,
+            LogStream::Stderr,
+            err,
+            store,
+            Arc::clone(&exec),
+            ended.listen(),
+        );
+        let ((ending, duration), stdout, stderr) = tokio::join!(until_exit, pump_out, pump_err);
+        let deleted = watch.last_orders();
+
+        let output = match &caller {
+            Caller::Waits { output, .. } => Some(*output),
+            Caller::Leaves => None,
+        };
+        let (outcome, answer) = settle(&exec, record, pid, ending, duration, output).await;
+        // Whoever knows of the end must not be told that the command still runs.
         drop(permit);
-        let _gone = reply.send(answer);
+        exec.ends(outcome);
+        let abandoned = match caller {
+            Caller::Waits { reply, .. } => {
+                let gone = reply.is_closed();
+                let _gone = reply.send(answer);
+                gone
+            }
+            Caller::Leaves => false,
+        };
         let left = Left {
             stdout,
             stderr,
-            group,
-            closing,
+            tree: watch.tree,
+            closing: watch.closing,
         };
-        left.watch(abandoned.then_some(kill_grace)).await;
+        let grace = (abandoned || deleted).then_some(watch.kill_grace);
+        left.watch(grace).await;
+        match deleted {
+            true => Removal::Asked,
+            false => Removal::No,
+        }
     }
+}
 
-    async fn until_exit(&mut self, reply: &mut oneshot::Sender<Result<ExecAnswer, Lost>>) -> End {
-        let mut timed_out = false;
+/// Whether the record of an ended exec is to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Asked,
+    No,
+}
+
+/// Writes the end down, and reads the first bytes of both outputs for a caller who wants them.
+async fn settle(
+    exec: &Arc<Exec>,
+    record: RecordFile,
+    pid: u32,
+    ending: Ending,
+    duration: Duration,
+    output: Option<usize>,
+) -> (Outcome, Result<Answer, Lost>) {
+    let (status, timed_out, closed) = match ending {
+        Ending::Exited(status) => (status, false, false),
+        Ending::TimedOut(status) => (status, true, false),
+        Ending::Closed(status) => (status, false, true),
+        Ending::Unknown(error) => return (Outcome::Orphaned, Err(Lost::Unknown(error))),
+    };
+    let now = exec.progress();
+    let end = End {
+        pid: u64::from(pid),
+        exit_code: status.code().unwrap_or(-1),
+        signal: status.signal().map(signal::name),
+        timed_out,
+        finished_at: Timestamp::now(),
+        duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+        stdout: now.written(LogStream::Stdout),
+        stderr: now.written(LogStream::Stderr),
+    };
+    let end = Arc::new(end);
+    let outcome = Outcome::Ended(Arc::clone(&end));
+    let exec = Arc::clone(exec);
+    let settled = blocking(move || {
+        if let Err(error) = record.end(&end) {
+            // Its place was taken before the command ran, so this is a disk that fails. The service
+            // knows the end for as long as it runs; a later one will call it an orphan.
+            tracing::error!(%error, exec = exec.id, "the end of a command cannot be written down");
+        }
+        let first = |stream| exec.first(stream, output.unwrap_or(0));
+        Ok(Answer {
+            stdout: first(LogStream::Stdout),
+            stderr: first(LogStream::Stderr),
+            end,
+        })
+    });
+    let answer = match settled.await {
+        Ok(_) if closed => Err(Lost::Closing),
+        settled => settled.map_err(Lost::Unknown),
+    };
+    (outcome, answer)
+}
+
+enum Ending {
+    Exited(ExitStatus),
+    TimedOut(ExitStatus),
+    Closed(ExitStatus),
+    Unknown(std::io::Error),
+}
+
+/// A command whose first process has not ended.
+struct Watch {
+    // Before the child: what is dropped first is killed first.
+    tree: Tree,
+    child: Child,
+    stdin: Option<(ChildStdin, Bytes)>,
+    orders: mpsc::Receiver<Order>,
+    closing: Closing,
+    deadline: Instant,
+    kill_grace: Duration,
+    deleted: bool,
+}
+
+impl Watch {
+    async fn until_exit(&mut self, caller: &mut Caller) -> Ending {
+        let (mut timed_out, mut closing) = (false, false);
         let mut abandoned = false;
-        let mut closing = false;
         let mut kill_at = None;
         loop {
             tokio::select! {
                 status = self.child.wait() => return match status {
-                    _ if closing => End::Closing,
-                    Ok(status) if timed_out && status.signal() == Some(9) => End::TimedOut,
-                    Ok(status) => End::Exited(status),
-                    Err(error) => End::Unknown(error),
+                    Ok(status) if closing => Ending::Closed(status),
+                    Ok(status) if timed_out && status.signal() == Some(9) => Ending::TimedOut(status),
+                    Ok(status) => Ending::Exited(status),
+                    Err(error) => Ending::Unknown(error),
                 },
-                () = self.stdout.read() => {}
-                () = self.stderr.read() => {}
                 () = feed(&mut self.stdin) => {}
                 () = sleep_until(self.deadline), if !timed_out => {
                     timed_out = true;
-                    self.group.kill();
+                    self.tree.signal(Signal::KILL);
                 }
-                () = reply.closed(), if !abandoned => {
+                () = gone(caller), if !abandoned => {
                     abandoned = true;
-                    kill_at = Some(Instant::now() + self.kill_grace);
-                    self.group.signal(Signal::TERM);
+                    kill_at.get_or_insert(Instant::now() + self.kill_grace);
+                    self.tree.signal(Signal::TERM);
                 }
+                Some(order) = self.orders.recv() => match order {
+                    Order::Signal(signal, sent) => {
+                        self.tree.signal(signal);
+                        let _caller_gone = sent.send(());
+                    }
+                    Order::Delete => {
+                        self.deleted = true;
+                        kill_at.get_or_insert(Instant::now() + self.kill_grace);
+                        self.tree.signal(Signal::TERM);
+                    }
+                },
                 () = sleep_until(kill_at.unwrap_or(self.deadline)), if kill_at.is_some() => {
                     kill_at = None;
-                    self.group.kill();
+                    self.tree.signal(Signal::KILL);
                 }
                 () = self.closing.heard(), if !closing => {
                     closing = true;
-                    self.group.kill();
+                    self.tree.signal(Signal::KILL);
                 }
             }
         }
     }
 
-    /// Reads what the command has still written, until its pipes are at their end or quiet.
-    async fn drain(&mut self) {
-        let enough = Instant::now() + DRAIN;
-        while (self.stdout.is_open() || self.stderr.is_open()) && Instant::now() < enough {
-            let more = async {
-                tokio::select! {
-                    () = self.stdout.read() => {}
-                    () = self.stderr.read() => {}
-                }
-            };
-            if timeout(QUIET, more).await.is_err() {
-                break;
-            }
+    /// Takes no more orders. Whether one of those given was to delete.
+    fn last_orders(&mut self) -> bool {
+        self.orders.close();
+        while let Ok(order) = self.orders.try_recv() {
+            // A signal that came too late has nobody to reach; dropping it tells its sender.
+            self.deleted |= matches!(order, Order::Delete);
         }
-    }
-
-    fn answer(&mut self, status: ExitStatus, timed_out: bool, duration: Duration) -> ExecAnswer {
-        let (stdout, stdout_truncated) = self.stdout.take();
-        let (stderr, stderr_truncated) = self.stderr.take();
-        ExecAnswer {
-            exec_id: Uuid::new_v4().to_string(),
-            exit_code: Some(status.code().unwrap_or(-1)),
-            signal: status.signal().map(signal_name),
-            stdout,
-            stderr,
-            duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
-            timed_out,
-            stdout_truncated,
-            stderr_truncated,
-        }
+        self.deleted
     }
 }
 
-enum End {
-    Exited(ExitStatus),
-    TimedOut,
-    Closing,
-    Unknown(std::io::Error),
+async fn gone(caller: &mut Caller) {
+    match caller {
+        Caller::Waits { reply, .. } => reply.closed().await,
+        Caller::Leaves => std::future::pending().await,
+    }
 }
 
 /// What is left of a command whose first process has ended.
 struct Left {
-    stdout: Capture<ChildStdout>,
-    stderr: Capture<ChildStderr>,
-    group: Group,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    tree: Tree,
     closing: Closing,
 }
 
 impl Left {
-    /// Keeps the pipes read, so that a background service gets no SIGPIPE, until the group is
-    /// empty. Kills the group after `grace`, where there is one, or when the sandbox is stopped.
+    /// Keeps the pipes read, so that a background service gets no SIGPIPE, until the tree is
+    /// empty. Kills the tree after `grace`, where there is one, or when the sandbox is stopped.
     async fn watch(mut self, grace: Option<Duration>) {
-        if self.until_told(grace).await {
-            self.group.kill();
-            let gone = async {
-                while self.group.is_alive() {
-                    sleep(GONE_CHECK).await;
-                }
-            };
-            // A killed process is gone in a moment, but where nobody reaps orphans it stays listed.
-            let _in_time = timeout(GONE, gone).await;
+        if self.until_told(grace).await && !self.tree.end().await {
+            tracing::warn!("a process that a command left behind is not gone");
         }
     }
 
-    /// Whether the group has to be killed: false once it is empty.
+    /// Whether the tree has to be killed: false once it is empty.
     async fn until_told(&mut self, grace: Option<Duration>) -> bool {
         let kill_at = grace.map(|grace| Instant::now() + grace);
         let mut check = Instant::now();
+        let (mut out, mut err) = (BytesMut::new(), BytesMut::new());
         loop {
             if check <= Instant::now() {
-                if !self.group.is_alive() {
+                if !self.tree.is_alive().await {
                     return false;
                 }
-                check = Instant::now() + GROUP_CHECK.min(grace.unwrap_or(GROUP_CHECK));
+                // Somebody waits where there is a grace.
+                let every = grace.map_or(TREE_CHECK, |_| SOON_CHECK);
+                check = Instant::now() + every;
             }
             tokio::select! {
-                () = self.stdout.read() => {}
-                () = self.stderr.read() => {}
+                () = discard(&mut self.stdout, &mut out) => {}
+                () = discard(&mut self.stderr, &mut err) => {}
                 () = sleep_until(check) => {}
                 () = sleep_until(kill_at.unwrap_or(check)), if kill_at.is_some() => return true,
                 () = self.closing.heard() => return true,
@@ -246,32 +384,4 @@ async fn feed(stdin: &mut Option<(ChildStdin, Bytes)>) {
         Ok(written) if written > 0 && written < rest.len() => rest.advance(written),
         _ => *stdin = None,
     }
-}
-
-/// `SIGKILL` for 9; `SIG(34)` for one without a name.
-fn signal_name(number: i32) -> String {
-    let name = match Signal::from_named_raw(number) {
-        Some(Signal::HUP) => "SIGHUP",
-        Some(Signal::INT) => "SIGINT",
-        Some(Signal::QUIT) => "SIGQUIT",
-        Some(Signal::ILL) => "SIGILL",
-        Some(Signal::TRAP) => "SIGTRAP",
-        Some(Signal::ABORT) => "SIGABRT",
-        Some(Signal::BUS) => "SIGBUS",
-        Some(Signal::FPE) => "SIGFPE",
-        Some(Signal::KILL) => "SIGKILL",
-        Some(Signal::USR1) => "SIGUSR1",
-        Some(Signal::SEGV) => "SIGSEGV",
-        Some(Signal::USR2) => "SIGUSR2",
-        Some(Signal::PIPE) => "SIGPIPE",
-        Some(Signal::ALARM) => "SIGALRM",
-        Some(Signal::TERM) => "SIGTERM",
-        Some(Signal::XCPU) => "SIGXCPU",
-        Some(Signal::XFSZ) => "SIGXFSZ",
-        Some(Signal::VTALARM) => "SIGVTALRM",
-        Some(Signal::PROF) => "SIGPROF",
-        Some(Signal::SYS) => "SIGSYS",
-        _ => return format!("SIG({number})"),
-    };
-    name.to_owned()
 }

@@ -1,22 +1,28 @@
 //! Starting a command: no shell, a scrubbed environment, a process group of its own.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use serde_json::json;
-use tokio::process::Child;
 
+use super::child::{self, How, Spawned};
 use super::request::Command;
 use crate::daemon::Refusal;
+use crate::pod::Ground;
+use crate::sys;
 
 /// Where programs are looked for when the environment of the service does not say.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Where the platform puts the token of the daemon. It is no business of a command.
+const SANDBOX_TOKEN_VARIABLE: &str = "POLYAXON_SANDBOX_TOKEN";
 
 /// What every command of a sandbox starts with. Nothing of the service's own environment is in
 /// it but `PATH`.
@@ -39,6 +45,16 @@ impl BaseEnv {
         Self {
             variables: variables.map(|(name, value)| (name.into(), value)).into(),
             search,
+        }
+    }
+
+    /// The environment of the service itself, without the token that it is called with.
+    pub(crate) fn inherited() -> Self {
+        Self {
+            search: std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into()),
+            variables: std::env::vars_os()
+                .filter(|(name, _)| name != SANDBOX_TOKEN_VARIABLE)
+                .collect(),
         }
     }
 
@@ -65,18 +81,19 @@ impl BaseEnv {
 
     /// The file of `program`: a name without a slash is looked up in the `PATH` of the service,
     /// whatever the caller's edits say.
-    fn find(&self, program: &str) -> Result<PathBuf, NotStarted> {
+    fn find(&self, program: &str, ground: &Ground) -> Result<PathBuf, NotStarted> {
         if program.contains('/') {
             return Ok(program.into());
         }
         let mut refused = NotStarted::NotFound;
         for folder in std::env::split_paths(&self.search).filter(|dir| dir.is_absolute()) {
             let file = folder.join(program);
-            match file.metadata() {
-                Ok(meta) if meta.is_file() && meta.permissions().mode() & 0o111 != 0 => {
-                    return Ok(file);
-                }
-                Ok(meta) if meta.is_file() => refused = NotStarted::NotExecutable,
+            let Ok(mode) = ground.mode_of(&file) else {
+                continue;
+            };
+            match (FileType::from_raw_mode(mode), mode & 0o111) {
+                (FileType::RegularFile, 1..) => return Ok(file),
+                (FileType::RegularFile, 0) => refused = NotStarted::NotExecutable,
                 _ => {}
             }
         }
@@ -130,40 +147,72 @@ pub(crate) fn workdir_not_found(path: &str) -> Refusal {
         .details(json!({"kind": "workdir_not_found", "started": false}))
 }
 
-/// Starts `command` in the folder `workdir` of this machine.
+fn image(command: &Command, file: &Path, base: &BaseEnv) -> Result<sys::Image, NotStarted> {
+    let text = |bytes: Vec<u8>| CString::new(bytes).map_err(|nul| NotStarted::Other(nul.into()));
+    let words = std::iter::once(&command.program).chain(&command.arguments);
+    let arguments = words.map(|word| text(word.as_bytes().to_vec()));
+    let environment = base
+        .edited(&command.env)
+        .into_iter()
+        .map(|(name, value)| text([name.as_bytes(), b"=", value.as_bytes()].concat()));
+    Ok(sys::Image::new(
+        text(file.as_os_str().as_bytes().to_vec())?,
+        arguments.collect::<Result<_, _>>()?,
+        environment.collect::<Result<_, _>>()?,
+    ))
+}
+
+/// Where and how a command is started.
+#[derive(Debug)]
+pub(crate) struct Site<'a> {
+    pub(crate) base: &'a BaseEnv,
+    pub(crate) ground: &'a Ground,
+    pub(crate) workdir: OwnedFd,
+    pub(crate) limits: sys::Limits,
+}
+
+/// The three standard streams of a command.
+#[derive(Debug)]
+pub(crate) enum Streams {
+    /// A pipe each; the input is empty unless the command has one.
+    Pipes,
+    /// A terminal, for all three and as its own.
+    Terminal([OwnedFd; 3]),
+}
+
+/// Starts `command`, as the leader of a new session.
 pub(crate) async fn spawn(
     command: &Command,
-    base: &BaseEnv,
-    workdir: &Path,
-) -> Result<Child, Refusal> {
+    site: Site<'_>,
+    streams: Streams,
+) -> Result<Spawned, Refusal> {
     let program = command.program.as_str();
-    let file = base.find(program).map_err(|why| why.refuse(program))?;
-    let mut prepared = tokio::process::Command::new(file);
-    prepared
-        .arg0(program)
-        .args(&command.arguments)
-        .env_clear()
-        .envs(base.edited(&command.env))
-        .current_dir(workdir)
-        .stdin(match command.stdin {
-            Some(_) => Stdio::piped(),
-            None => Stdio::null(),
-        })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
-    let mut tries = 0;
-    loop {
-        match prepared.spawn() {
-            Ok(child) => return Ok(child),
-            // Another child between its fork and its exec still holds a file open that was just
-            // written. It lets go in a moment.
-            Err(error) if tries < 20 && Errno::from_io_error(&error) == Some(Errno::TXTBSY) => {
-                tries += 1;
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            Err(error) => return Err(NotStarted::from_io(error).refuse(program)),
+    let file = site
+        .base
+        .find(program, site.ground)
+        .map_err(|why| why.refuse(program))?;
+    let image = image(command, &file, site.base).map_err(|why| why.refuse(program))?;
+    let mut prepared = tokio::process::Command::new(&file);
+    let terminal = matches!(streams, Streams::Terminal(_));
+    match streams {
+        Streams::Pipes => prepared
+            .stdin(match command.stdin {
+                Some(_) => Stdio::piped(),
+                None => Stdio::null(),
+            })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+        Streams::Terminal([input, output, errors]) => {
+            prepared.stdin(input).stdout(output).stderr(errors)
         }
-    }
+    };
+    let how = How {
+        workdir: site.workdir,
+        terminal,
+        limits: site.limits,
+        image,
+    };
+    child::start(prepared, site.ground, how)
+        .await
+        .map_err(|error| NotStarted::from_io(error).refuse(program))
 }

@@ -4,17 +4,17 @@ use std::fs::Permissions;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, mpsc};
 
 use polyaxon_client::{InvalidInput, ProjectRef};
 use tempfile::TempDir;
-use tokio::sync::oneshot;
 
-use super::{LocalServer, thread};
+use super::LocalServer;
+use super::thread::{Service, Thread};
 use crate::auth::Secret;
-use crate::closing::Closer;
-use crate::control::{Control, Pods};
+use crate::control::{Control, Pods, Store};
 use crate::error::Error;
+use crate::faults::{FaultRule, Faults};
+use crate::isolation::{Confinement, Isolation};
 use crate::limits::Limits;
 use crate::report::Report;
 
@@ -53,6 +53,9 @@ pub struct LocalServerBuilder {
     token: Option<Secret>,
     projects: Vec<ProjectRef>,
     limits: Limits,
+    faults: Faults,
+    isolation: Isolation,
+    shown: Vec<PathBuf>,
 }
 
 impl LocalServerBuilder {
@@ -63,6 +66,9 @@ impl LocalServerBuilder {
             token: None,
             projects: Vec::new(),
             limits: Limits::default(),
+            faults: Faults::new(),
+            isolation: Isolation::default(),
+            shown: Vec::new(),
         }
     }
 
@@ -101,12 +107,33 @@ impl LocalServerBuilder {
         self
     }
 
+    /// Answers that go wrong on purpose. More can be added while the server runs:
+    /// [`LocalServer::faults`].
+    pub fn faults(self, rules: impl IntoIterator<Item = FaultRule>) -> Self {
+        rules.into_iter().for_each(|rule| self.faults.add(rule));
+        self
+    }
+
+    /// How far commands are kept away from the rest of the machine. Default: [`Isolation::Auto`].
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// A folder of this machine that pods show by the same path, read-only. The system's folders
+    /// and what programs in `PATH` need are shown anyway. Without pods commands see all folders.
+    pub fn show(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.shown.push(folder.into());
+        self
+    }
+
     /// Starts the server. When this returns it answers.
     ///
     /// # Errors
     /// [`Error::Config`] for a token that no header can carry, [`Error::Listen`] for an address
     /// that is taken or not ours, [`Error::Root`] for a folder that cannot be made or written,
-    /// [`Error::Runtime`] where the system has no thread left.
+    /// [`Error::Runtime`] where the system has no thread left, [`Error::Isolation`] where less
+    /// isolation is there than [`Isolation::Require`] wants.
     ///
     /// # Cancel safety
     /// A server that was started when the future is dropped is stopped.
@@ -126,31 +153,28 @@ impl LocalServerBuilder {
         let folder = own_folder(self.root)?;
 
         let path = folder.path().to_owned();
+        let confinement = Confinement::find(self.isolation, &path, &self.shown)?;
         let pods = Pods {
+            shown: confinement.shown(),
             folder: path.clone(),
             signing_key: Secret::random(),
             limits: self.limits,
+            faults: self.faults.clone(),
+            store: Store::new(path.join("store")),
         };
-        let control = Control::new(token.clone(), projects.iter().cloned().collect(), pods);
-        let stop = Closer::new();
-        let (ended_sender, ended) = oneshot::channel();
-        let (dropped_sender, dropped) = mpsc::channel();
-        thread::start(listener, control, folder, stop.listen(), move |result| {
-            // Whoever waits for one of the two does not wait for the other.
-            let _stopped = ended_sender.send(result);
-            let _dropped = dropped_sender.send(());
-        })?;
+        let control = Control::new(token.clone(), projects.iter().cloned(), pods);
+        let service = Service::Plane(Box::new(control), folder);
+        let thread = Thread::start(listener, service, self.faults.clone()).await?;
         Ok(LocalServer {
             url: format!("http://{address}"),
-            report: Report::new(address),
+            report: Report::new(Some(address), &confinement),
             address,
             token,
             project,
             projects,
             folder: path,
-            stop,
-            ended: Some(ended),
-            dropped: Mutex::new(dropped),
+            faults: self.faults,
+            thread,
         })
     }
 }
@@ -159,7 +183,7 @@ fn no_project() -> Error {
     Error::Config(InvalidInput::new("project", "is missing"))
 }
 
-fn check_token(token: &Secret) -> Result<(), Error> {
+pub(super) fn check_token(token: &Secret) -> Result<(), Error> {
     let text = token.expose();
     let fits =
         !text.is_empty() && text.trim() == text && text.bytes().all(|b| (b' '..=b'~').contains(&b));
@@ -172,7 +196,7 @@ fn check_token(token: &Secret) -> Result<(), Error> {
     }
 }
 
-fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+pub(super) fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
     let listen = || {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;

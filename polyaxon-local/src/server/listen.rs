@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::closing::{Closer, Closing};
+use crate::faults::Faults;
 
 /// How long a connection may be silent between two calls: as long as the platform's gateway keeps
 /// one open, so that a client's pool meets no surprise here.
@@ -21,6 +22,7 @@ const IDLE: Duration = Duration::from_secs(650);
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
+    faults: Faults,
     shutdown: impl Future<Output = ()>,
     grace: Duration,
 ) {
@@ -31,8 +33,12 @@ pub(crate) async fn serve(
         tokio::select! {
             () = &mut shutdown => break,
             accepted = listener.accept() => match accepted {
+                Ok((_, caller)) if faults.refuses_connection() => {
+                    tracing::info!(%caller, "a connection is refused on purpose");
+                }
                 Ok((stream, _)) => {
-                    connections.spawn(connection(stream, router.clone(), closing.listen()));
+                    let (router, faults) = (router.clone(), faults.clone());
+                    connections.spawn(connection(stream, router, faults, closing.listen()));
                 }
                 Err(error) => pause_after(&error).await,
             },
@@ -46,10 +52,10 @@ pub(crate) async fn serve(
     let _in_time = tokio::time::timeout(grace, ended).await;
 }
 
-async fn connection(stream: TcpStream, router: Router, mut closing: Closing) {
+async fn connection(stream: TcpStream, router: Router, faults: Faults, mut closing: Closing) {
     // A small answer must not wait for the next one.
     let _default = stream.set_nodelay(true);
-    let service = TowerToHyperService::new(router);
+    let service = service_fn(move |request| faults.clone().serve(router.clone(), request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)

@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 
 use crate::harness::{LIMIT, content, eventually, http, marker, processes, reply};
 
-fn program(arguments: &[&str]) -> Command {
+pub(crate) fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_polyaxon-local"));
     command
         .args(arguments)
@@ -21,7 +21,7 @@ fn program(arguments: &[&str]) -> Command {
     command
 }
 
-async fn ready_line(child: &mut Child) -> Value {
+pub(crate) async fn ready_line(child: &mut Child) -> Value {
     let mut line = String::new();
     let mut stdout = BufReader::new(child.stdout.as_mut().unwrap());
     tokio::time::timeout(LIMIT, stdout.read_line(&mut line))
@@ -31,7 +31,7 @@ async fn ready_line(child: &mut Child) -> Value {
     serde_json::from_str(&line).unwrap()
 }
 
-async fn ended(mut child: Child) -> (ExitStatus, String) {
+pub(crate) async fn ended(mut child: Child) -> (ExitStatus, String) {
     let mut log = String::new();
     let mut stderr = child.stderr.take().unwrap();
     let end = async {
@@ -41,7 +41,7 @@ async fn ended(mut child: Child) -> (ExitStatus, String) {
     (tokio::time::timeout(LIMIT, end).await.unwrap(), log)
 }
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     let id = child.id().unwrap().to_string();
     let status = std::process::Command::new("kill")
         .args(["-s", name, &id])

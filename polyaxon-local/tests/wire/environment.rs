@@ -1,7 +1,9 @@
 //! What a command finds around it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
+use polyaxon_local::LayerState;
 use serde_json::json;
 
 use crate::harness::{Plane, Sandbox};
@@ -24,12 +26,19 @@ async fn env(sandbox: &Sandbox<'_>, edits: &serde_json::Value) -> BTreeMap<Strin
 async fn nothing_of_the_services_environment_but_the_path_reaches_a_command() {
     let plane = Plane::start().await;
     let sandbox = plane.sandbox().await;
-    let folder = sandbox.folder();
     let variables = env(&sandbox, &json!({})).await;
     let names: Vec<&str> = variables.keys().map(String::as_str).collect();
     assert_eq!(names, ["HOME", "LANG", "PATH", "TMPDIR"]);
     assert_eq!(variables["LANG"], "C.UTF-8");
     assert_eq!(variables["PATH"], std::env::var("PATH").unwrap());
+    assert_eq!(
+        (&*variables["HOME"], &*variables["TMPDIR"]),
+        ("/home", "/tmp")
+    );
+    let plane = Plane::mapped().await;
+    let sandbox = plane.sandbox().await;
+    let folder = sandbox.folder();
+    let variables = env(&sandbox, &json!({})).await;
     assert_eq!(variables["HOME"], folder.join("home").to_str().unwrap());
     assert_eq!(variables["TMPDIR"], folder.join("tmp").to_str().unwrap());
 }
@@ -71,26 +80,31 @@ async fn a_program_is_looked_up_in_the_path_of_the_service() {
 
 #[tokio::test]
 async fn a_command_starts_in_its_workdir_or_the_root_of_the_sandbox() {
-    let plane = Plane::start().await;
-    let sandbox = plane.sandbox().await;
-    let folder = sandbox.folder();
-    let table = [
-        (json!({}), folder.clone()),
-        (json!({"workdir": "/"}), folder.clone()),
-        (
-            json!({"workdir": "/tmp/../workspace/."}),
-            folder.join("workspace"),
-        ),
-        (json!({"workdir": "/tmp/link"}), folder.join("workspace")),
-    ];
-    sandbox.sh("ln -s ../workspace tmp/link", &json!({})).await;
-    for (members, want) in table {
-        let answer = sandbox.sh("pwd -P", &members).await;
-        assert_eq!(
-            answer["stdout"],
-            format!("{}\n", want.display()),
-            "{members}"
-        );
+    let (pods, mapped) = (Plane::start().await, Plane::mapped().await);
+    for plane in [&pods, &mapped] {
+        let sandbox = plane.sandbox().await;
+        let root = match plane.server.report().layers[1].state {
+            LayerState::Applied => PathBuf::from("/"),
+            _ => sandbox.folder(),
+        };
+        let table = [
+            (json!({}), root.clone()),
+            (json!({"workdir": "/"}), root.clone()),
+            (
+                json!({"workdir": "/tmp/../workspace/."}),
+                root.join("workspace"),
+            ),
+            (json!({"workdir": "/tmp/link"}), root.join("workspace")),
+        ];
+        sandbox.sh("ln -s ../workspace tmp/link", &json!({})).await;
+        for (members, want) in table {
+            let answer = sandbox.sh("pwd -P", &members).await;
+            assert_eq!(
+                answer["stdout"],
+                format!("{}\n", want.display()),
+                "{members}"
+            );
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every way out of a sandbox through the file API.
+//! Every way out of a sandbox through the file API, where paths are mapped. In pods: see `pods`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -58,7 +58,7 @@ fn is_forbidden(what: &str, (status, answer): &Reply) {
 
 #[tokio::test]
 async fn no_link_leads_a_file_operation_out_of_the_sandbox() {
-    let plane = Plane::start().await;
+    let plane = Plane::mapped().await;
     let sandbox = plane.sandbox().await;
     let outside = Outside::new(&sandbox);
     let up = outside.through_up();
@@ -105,7 +105,7 @@ async fn no_link_leads_a_file_operation_out_of_the_sandbox() {
 
 #[tokio::test]
 async fn a_link_that_leads_out_can_be_seen_and_removed_but_not_followed() {
-    let plane = Plane::start().await;
+    let plane = Plane::mapped().await;
     let sandbox = plane.sandbox().await;
     let outside = Outside::new(&sandbox);
     let (status, stat) = sandbox.stat("/tmp/dir").await;
@@ -123,7 +123,7 @@ async fn a_link_that_leads_out_can_be_seen_and_removed_but_not_followed() {
 
 #[tokio::test]
 async fn dots_are_taken_away_before_the_path_is_used() {
-    let plane = Plane::start().await;
+    let plane = Plane::mapped().await;
     let sandbox = plane.sandbox().await;
     let paths = [
         "/../../../../etc/hostname",
@@ -154,7 +154,7 @@ async fn dots_are_taken_away_before_the_path_is_used() {
 
 #[tokio::test]
 async fn a_link_swapped_in_while_files_are_written_never_leads_out() {
-    let plane = Plane::start().await;
+    let plane = Plane::mapped().await;
     let sandbox = plane.sandbox().await;
     let outside = Outside::new(&sandbox);
     let target = outside.0.path().display();

@@ -119,8 +119,11 @@ async fn an_unknown_route_or_method_of_the_daemon_is_404_with_the_envelope() {
         (Method::PUT, "fs/write?path=/tmp/f"),
         (Method::POST, "fs/rm?path=/tmp/f"),
         (Method::GET, "fs"),
-        (Method::GET, "exec/bg"),
-        (Method::GET, "pty"),
+        (Method::PUT, "exec/bg"),
+        (Method::GET, "exec/bg/no-such-exec"),
+        (Method::GET, "exec/stream"),
+        (Method::PUT, "pty"),
+        (Method::GET, "pty/no-such-pty"),
     ];
     for (method, subpath) in table {
         let (status, answer) = reply(sandbox.request(method.clone(), subpath)).await;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
-use polyaxon_local::{Limits, LocalServer};
+use polyaxon_local::{Isolation, Limits, LocalServer};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -39,6 +39,15 @@ impl Plane {
         let server = LocalServer::builder().limits(limits).start().await.unwrap();
         Self {
             server,
+            http: http(),
+        }
+    }
+
+    /// Without pods: paths of the file API are mapped below the folder of a sandbox.
+    pub(crate) async fn mapped() -> Self {
+        let server = LocalServer::builder().isolation(Isolation::None);
+        Self {
+            server: server.start().await.unwrap(),
             http: http(),
         }
     }

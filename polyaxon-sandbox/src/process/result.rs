@@ -1,40 +1,15 @@
 //! How a command ended.
 
-use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::id::ExecId;
 use super::output::Output;
 use super::signal::Signal;
 use crate::error::Error;
 use crate::wire::ExecAnswer;
-
-/// The id of an exec, given by the service.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ExecId(String);
-
-impl ExecId {
-    /// The id as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<String> for ExecId {
-    fn from(id: String) -> Self {
-        Self(id)
-    }
-}
-
-impl fmt::Display for ExecId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// What ended a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +63,7 @@ impl ExecResult {
             Output::new(Bytes::from(text.into_bytes()), truncated, answer.timed_out)
         };
         Ok(Self {
-            exec_id: ExecId(answer.exec_id),
+            exec_id: ExecId::from(answer.exec_id),
             termination,
             stdout: output(answer.stdout, answer.stdout_truncated),
             stderr: output(answer.stderr, answer.stderr_truncated),

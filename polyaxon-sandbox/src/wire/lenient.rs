@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
 /// An integer that some services write as text (`"12"`) or as a float (`12.0`).
@@ -51,13 +52,30 @@ pub(crate) fn u64<'de, D: Deserializer<'de>>(input: D) -> Result<u64, D::Error> 
     within(input.deserialize_any(Integer)?)
 }
 
-/// An id of a user or a group.
+/// A width or a height in characters.
+pub(crate) fn u16<'de, D: Deserializer<'de>>(input: D) -> Result<u16, D::Error> {
+    within(input.deserialize_any(Integer)?)
+}
+
+/// A list; null is an empty one.
+pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    input: D,
+) -> Result<Vec<T>, D::Error> {
+    Ok(Option::deserialize(input)?.unwrap_or_default())
+}
+
+/// An id of a process, a user or a group.
 pub(crate) fn opt_u32<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u32>, D::Error> {
     optional(input)?.map(within).transpose()
 }
 
 /// An exit code, or null.
 pub(crate) fn opt_i32<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i32>, D::Error> {
+    optional(input)?.map(within).transpose()
+}
+
+/// A duration that may not be known yet.
+pub(crate) fn opt_u64<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
     optional(input)?.map(within).transpose()
 }
 
@@ -88,7 +106,7 @@ fn optional<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i128>, D::Erro
 /// A time stamp. What cannot be read, or means "not set" (year 1), is `None` and never fails the
 /// answer that it sits in.
 pub(crate) fn opt_time<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Timestamp>, D::Error> {
-    let value = <serde_json::Value as serde::Deserialize>::deserialize(input)?;
+    let value = <serde_json::Value as Deserialize>::deserialize(input)?;
     Ok(match &value {
         serde_json::Value::String(text) => time(text),
         serde_json::Value::Number(number) => number
@@ -110,8 +128,6 @@ fn time(text: &str) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
-
     use super::*;
 
     #[derive(Debug, PartialEq, Deserialize)]

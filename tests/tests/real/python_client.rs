@@ -15,7 +15,7 @@ const TOKEN: &str = "a-token-of-the-test";
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The checks of `sandbox_client.py`, in its order.
-const CHECKS: [&str; 27] = [
+const CHECKS: [&str; 31] = [
     "a_created_run_waits_for_its_approval",
     "an_approved_run_comes_to_running",
     "ping_says_that_the_service_is_up",
@@ -42,6 +42,10 @@ const CHECKS: [&str; 27] = [
     "what_cannot_be_read_or_written_is_told",
     "a_body_beyond_the_limit_is_refused",
     "a_wrong_token_and_an_unknown_run_are_refused",
+    "a_stream_tells_output_as_it_comes_and_how_it_ended",
+    "a_background_command_is_found_by_its_tag_read_in_pages_and_deleted",
+    "logs_are_followed_and_a_signal_ends_a_command",
+    "a_terminal_shows_what_is_typed_and_is_attached_again",
     "a_stopped_run_is_over",
 ];
 

@@ -1,0 +1,78 @@
+//! The list of known faults in `tests/README.md`, and the tests that it names.
+
+/// The faults that a service can have. Each needs a test.
+const FAULTS: [&str; 23] = [
+    "SB-01", "SB-05", "SB-10", "SB-13", "SB-14", "SB-17", "SB-19", "SB-20", "SB-22", "SB-23",
+    "SB-25", "SB-26", "SB-29", "SB-31", "SB-32", "SB-34", "SB-35", "SB-37", "SB-38", "SB-40",
+    "SB-44", "SB-52", "SB-53",
+];
+
+/// What is wrong with the list, a line each. `read` gives the text of a file of the project.
+pub(super) fn check(list: &str, read: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let mut problems = Vec::new();
+    for fault in FAULTS {
+        let row = list
+            .lines()
+            .find(|line| line.starts_with(&format!("| {fault} |")));
+        let Some(row) = row else {
+            problems.push(format!("tests/README.md has no row for {fault}"));
+            continue;
+        };
+        let mut tests = row
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter_map(|name| name.split_once("::"));
+        let Some(first) = tests.next() else {
+            problems.push(format!("tests/README.md names no test for {fault}"));
+            continue;
+        };
+        for (file, test) in std::iter::once(first).chain(tests) {
+            let text = read(file).unwrap_or_default();
+            if !is_test(&text, test) {
+                problems.push(format!(
+                    "tests/README.md names {file}::{test} for {fault}, which is no test there"
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// Whether a function of that name has an attribute right above it that makes it a test.
+fn is_test(text: &str, name: &str) -> bool {
+    let function = format!("fn {name}(");
+    let mut above = "";
+    for line in text.lines().map(str::trim_start) {
+        if line.contains(&function) {
+            return above.starts_with("#[test") || above.starts_with("#[tokio::test");
+        }
+        above = line;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_without_a_test_and_a_test_that_is_gone_are_found() {
+        let row = |fault: &&str| format!("| {fault} | x | `a.rs::it` `b.rs::it` |\n");
+        let all: String = FAULTS.iter().map(row).collect();
+        let read = |text: &'static str| move |_: &str| Some(text.to_owned());
+        assert_eq!(check(&all, read("#[test]\nfn it() {}")), [] as [String; 0]);
+        assert_eq!(
+            check(&all, read("#[tokio::test]\nasync fn it() {}")).len(),
+            0
+        );
+        // A function that is no test, or of a longer name, is none.
+        assert_eq!(check(&all, read("fn it() {}")).len(), 2 * FAULTS.len());
+        assert_eq!(
+            check(&all, read("#[test]\nfn it_too() {}")).len(),
+            2 * FAULTS.len()
+        );
+        assert_eq!(check("", read("")).len(), FAULTS.len());
+        assert_eq!(check(&all.replace('`', ""), read("")).len(), FAULTS.len());
+    }
+}
