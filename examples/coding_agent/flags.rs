@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
+use polyaxon_client::ProjectRef;
 
 /// A coding agent that repairs an amount parser in a Polyaxon sandbox.
 ///
@@ -25,7 +26,7 @@ pub(crate) struct Flags {
 
     /// The project to work in. Needed unless `--local`.
     #[arg(long, value_name = "OWNER/PROJECT", required_unless_present = "local")]
-    pub(crate) project: Option<String>,
+    pub(crate) project: Option<ProjectRef>,
 
     /// The queue of the workspace: AGENT/QUEUE.
     #[arg(long)]

@@ -79,7 +79,7 @@ async fn main() -> ExitCode {
         }
     };
     println!("model: {about}");
-    let project = flags.project.as_deref();
+    let project = flags.project.as_ref();
     let (place, status) = match flags.local {
         true => (Place::local(project).await, INFRASTRUCTURE),
         // Nothing is sent yet: what fails here are the flags and settings.

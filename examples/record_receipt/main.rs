@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use examples::Place;
+use polyaxon_client::ProjectRef;
 use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
 use polyaxon_tracking::{ArtifactRef, TrackedRun, Tracking, read_metric_series};
 use serde_json::json;
@@ -33,7 +34,7 @@ struct Flags {
     host: Option<String>,
     /// The project of the sandbox.
     #[arg(long, value_name = "OWNER/PROJECT")]
-    project: Option<String>,
+    project: Option<ProjectRef>,
     /// The run of the sandbox, which has to be running.
     #[arg(long, env = "SANDBOX_RUN_UUID", required_unless_present = "local")]
     run_uuid: Option<String>,
@@ -48,7 +49,7 @@ struct Flags {
 #[tokio::main]
 async fn main() -> Result<()> {
     let flags = Flags::parse();
-    let project = flags.project.as_deref();
+    let project = flags.project.as_ref();
     let place = match flags.local {
         true => Place::local(project).await?,
         false => Place::remote(flags.host.as_deref(), project)?,

@@ -23,20 +23,17 @@ impl Place {
     ///
     /// # Errors
     /// Where it cannot be started.
-    pub async fn local(project: Option<&str>) -> Result<Self> {
+    pub async fn local(project: Option<&ProjectRef>) -> Result<Self> {
         let mut builder = LocalServer::builder();
         if let Some(project) = project {
-            builder = builder.project(project.parse()?);
+            builder = builder.project(project.clone());
         }
         let server = builder
             .start()
             .await
             .context("the local sandbox service cannot be started")?;
         let config = Config::explicit(server.url())?.token(Token::new(server.token())?);
-        let project = match project {
-            Some(project) => project.parse()?,
-            None => server.project().clone(),
-        };
+        let project = project.unwrap_or_else(|| server.project()).clone();
         Ok(Self {
             client: Client::new(&config)?,
             project,
@@ -49,7 +46,7 @@ impl Place {
     ///
     /// # Errors
     /// Where no project is given, or a setting cannot be used.
-    pub fn remote(host: Option<&str>, project: Option<&str>) -> Result<Self> {
+    pub fn remote(host: Option<&str>, project: Option<&ProjectRef>) -> Result<Self> {
         let Some(project) = project else {
             bail!("say which project to use with `--project OWNER/PROJECT`, or use `--local`");
         };
@@ -59,7 +56,7 @@ impl Place {
         }
         Ok(Self {
             client: Client::new(&config)?,
-            project: project.parse()?,
+            project: project.clone(),
             server: None,
         })
     }
