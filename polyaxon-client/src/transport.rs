@@ -178,17 +178,30 @@ impl Transport {
     }
 
     fn url(&self, operation: &Operation) -> Result<Url, Error> {
+        check_path(&operation.path)?;
         let mut url = self.0.base.clone();
         let base = url.path().trim_end_matches('/').to_owned();
         url.set_path(&format!("{base}{}", operation.path));
         if !operation.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&operation.query);
         }
-        // The library reads dots and encoded dots in a path as steps; an id is never one.
-        if url.path().split('/').any(|part| part == "..") {
-            return Err(InvalidInput::new("path", "holds `..`").into());
-        }
         Ok(url)
+    }
+}
+
+/// The library takes dots in a path, encoded or not, for steps and walks them: a name that is made
+/// of dots would lead to another operation, so it is refused before.
+fn check_path(path: &str) -> Result<(), InvalidInput> {
+    let is_step = |part: &str| {
+        let part = part.to_ascii_lowercase().replace("%2e", ".");
+        part == "." || part == ".."
+    };
+    match path.split('/').find(|part| is_step(part)) {
+        None => Ok(()),
+        Some(step) => Err(InvalidInput::new(
+            "path",
+            format!("{step:?} cannot be a part of it"),
+        )),
     }
 }
 
@@ -263,5 +276,39 @@ fn is_loopback(url: &Url) -> bool {
         Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
         Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
         None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_a_step_in_it_is_refused_encoded_or_not() {
+        let table = [
+            ("/api/v1/acme/demo/runs", true),
+            ("/a/...", true),
+            ("/a/.hidden", true),
+            ("/a/../b", false),
+            ("/a/..", false),
+            ("/a/./b", false),
+            ("/a/%2e%2E/b", false),
+            ("/a/.%2e", false),
+        ];
+        for (path, fine) in table {
+            assert_eq!(check_path(path).is_ok(), fine, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_would_walk_out_of_its_path_is_not_built() {
+        let config = Config::explicit("http://localhost:1/base").unwrap();
+        let transport = Transport::new(&config).unwrap();
+        let url = transport.url(&Operation::get("ping", "/a/b")).unwrap();
+        assert_eq!(url.as_str(), "http://localhost:1/base/a/b");
+        let error = transport
+            .url(&Operation::get("ping", "/a/../../admin"))
+            .unwrap_err();
+        assert!(matches!(error, Error::InvalidInput(input) if input.field() == "path"));
     }
 }
