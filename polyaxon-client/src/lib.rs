@@ -46,6 +46,8 @@
 mod client;
 #[cfg(feature = "http")]
 mod config;
+#[cfg(feature = "http")]
+mod credentials;
 mod error;
 mod ids;
 pub mod runs;

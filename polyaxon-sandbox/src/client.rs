@@ -3,18 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderName;
 use polyaxon_client::runs::{RunStatus, Runs, Wait};
-use polyaxon_client::transport::{Answer, Operation};
-use polyaxon_client::{Client, Effect, InvalidInput, ProjectRef, RunUuid};
+use polyaxon_client::transport::{Answer, AnswerStream, Operation, Transport, Upgraded};
+use polyaxon_client::{Client, Effect, InvalidInput, ProjectRef, RunUuid, Token};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
+use url::Url;
 
 use crate::error::Error;
 use crate::fs::Fs;
 use crate::ping::Ping;
 use crate::process::Process;
 use crate::spec::SandboxSpec;
-use crate::wire::{GATEWAY_PREFIX, route};
+use crate::wire::{GATEWAY_PREFIX, header, route};
 
 /// How long [`SandboxClient::launch`] waits for a sandbox to be ready.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(300);
@@ -56,10 +58,30 @@ pub struct SandboxClient {
 
 #[derive(Debug)]
 struct Inner {
-    client: Client,
     runs: Runs,
     run: RunUuid,
-    namespace: OnceCell<String>,
+    service: Service,
+}
+
+/// Where the service of the sandbox is called.
+#[derive(Clone, Debug)]
+enum Service {
+    /// Behind the gateway, whose path needs the run's namespace. It is asked for once.
+    Gateway {
+        transport: Transport,
+        namespace: OnceCell<String>,
+    },
+    /// At its own address.
+    Direct(Transport),
+}
+
+impl Service {
+    fn behind_gateway(client: &Client, namespace: OnceCell<String>) -> Self {
+        Self::Gateway {
+            transport: client.transport().clone(),
+            namespace,
+        }
+    }
 }
 
 impl SandboxClient {
@@ -80,12 +102,10 @@ impl SandboxClient {
         let runs = client.runs(project);
         let run = runs.create(&request).await?;
         let namespace = OnceCell::new_with(run.namespace().map(str::to_owned));
-        let client = client.clone();
         let inner = Inner {
-            client,
             runs,
             run: run.uuid,
-            namespace,
+            service: Service::behind_gateway(client, namespace),
         };
         Ok(Pending {
             sandbox: Self {
@@ -127,15 +147,30 @@ impl SandboxClient {
     #[must_use]
     pub fn connect(client: &Client, project: &ProjectRef, run: RunUuid) -> Self {
         let runs = client.runs(project);
-        let client = client.clone();
+        let service = Service::behind_gateway(client, OnceCell::new());
         Self {
-            inner: Arc::new(Inner {
-                client,
-                runs,
-                run,
-                namespace: OnceCell::new(),
-            }),
+            inner: Arc::new(Inner { runs, run, service }),
         }
+    }
+
+    /// The same sandbox, whose service is called at its own address and not through the gateway,
+    /// as is possible inside the cluster: `http://{pod}:9090`. The service gets its own token,
+    /// which is the pod's `POLYAXON_SANDBOX_TOKEN`, and not the client's. What is asked of the
+    /// platform (its status, a stop) goes where it went before.
+    ///
+    /// # Errors
+    /// `Config` where a certificate of the settings cannot be used, `InvalidInput` where no header
+    /// can hold the token.
+    pub fn direct(&self, service: Url, token: &Token) -> Result<Self, Error> {
+        let transport = match &self.inner.service {
+            Service::Gateway { transport, .. } | Service::Direct(transport) => transport,
+        };
+        let name = HeaderName::from_static(header::SANDBOX_TOKEN);
+        let service = Service::Direct(transport.elsewhere(service, name, token)?);
+        let (runs, run) = (self.inner.runs.clone(), self.inner.run);
+        Ok(Self {
+            inner: Arc::new(Inner { runs, run, service }),
+        })
     }
 
     /// The run of the sandbox.
@@ -214,23 +249,32 @@ impl SandboxClient {
 
     /// Sends a call to the service of this sandbox; `operation` has the path below it.
     pub(crate) async fn send(&self, operation: Operation) -> Result<Answer, Error> {
-        let base = self.base().await?;
-        Ok(self
-            .inner
-            .client
-            .transport()
-            .send(operation.below(&base))
-            .await?)
+        let (transport, base) = self.service().await?;
+        Ok(transport.send(operation.below(&base)).await?)
     }
 
-    /// The namespace is asked for once, unless the answer to `create` has told it.
-    async fn base(&self) -> Result<String, Error> {
-        let Inner {
-            runs,
-            run,
-            namespace,
-            ..
-        } = &*self.inner;
+    /// Sends a call whose answer is read while it comes.
+    pub(crate) async fn open(&self, operation: Operation) -> Result<AnswerStream, Error> {
+        let (transport, base) = self.service().await?;
+        Ok(transport.open(operation.below(&base)).await?)
+    }
+
+    /// Asks for a WebSocket.
+    pub(crate) async fn upgrade(&self, operation: Operation) -> Result<Upgraded, Error> {
+        let (transport, base) = self.service().await?;
+        Ok(transport.upgrade(operation.below(&base)).await?)
+    }
+
+    /// How the service is reached, and the path before its own.
+    async fn service(&self) -> Result<(&Transport, String), Error> {
+        let Inner { runs, run, service } = &*self.inner;
+        let (transport, namespace) = match service {
+            Service::Direct(transport) => return Ok((transport, "/".to_owned())),
+            Service::Gateway {
+                transport,
+                namespace,
+            } => (transport, namespace),
+        };
         let namespace = namespace.get_or_try_init(|| runs.namespace(*run)).await?;
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
         if namespace.is_empty() || namespace.starts_with('.') || !namespace.chars().all(fits) {
@@ -239,9 +283,8 @@ impl SandboxClient {
         }
         let project = runs.project();
         let (owner, name) = (project.owner(), project.name());
-        Ok(format!(
-            "{GATEWAY_PREFIX}/{namespace}/{owner}/{name}/runs/{run}/"
-        ))
+        let base = format!("{GATEWAY_PREFIX}/{namespace}/{owner}/{name}/runs/{run}/");
+        Ok((transport, base))
     }
 }
 
