@@ -84,6 +84,16 @@ impl Error {
         }
     }
 
+    /// The HTTP status of the answer, where there was one. Services agree on it more than on codes.
+    #[cfg(feature = "client")]
+    #[must_use]
+    pub fn status(&self) -> Option<http::StatusCode> {
+        match self {
+            Self::Client(error) => error.status(),
+            _ => None,
+        }
+    }
+
     /// The run that a failed launch has left behind.
     #[must_use]
     pub fn run_uuid(&self) -> Option<RunUuid> {

@@ -20,6 +20,7 @@ macro_rules! for_each_contract {
             files::a_write_keeps_to_its_conditions,
             files::listings_are_sorted_and_say_when_they_are_cut,
             files::failures_have_their_codes,
+            files::failures_have_their_statuses,
             files::a_path_that_cannot_be_is_refused,
             processes::an_end_is_told_exactly,
             processes::arguments_reach_the_program_untouched,

@@ -28,7 +28,11 @@ pub struct LocalSandbox {
 impl LocalSandbox {
     /// Starts both.
     pub async fn start() -> Self {
-        let server = LocalServer::start().await.unwrap();
+        Self::on(LocalServer::start().await.unwrap()).await
+    }
+
+    /// Starts a sandbox on `server`.
+    pub async fn on(server: LocalServer) -> Self {
         let client = client_of(&server);
         let project = server.project().clone();
         let spec = SandboxSpec::image("python:3.12-slim");
