@@ -37,6 +37,7 @@
 //! |---|---|---|
 //! | [`SandboxClient::create`] | `POST /api/v1/{owner}/{project}/runs` | only where it surely did not arrive |
 //! | [`SandboxClient::ping`] | `GET ping` | yes |
+//! | [`SandboxClient::resolve`], [`look_up`](SandboxClient::look_up) | the `GET` that can tell | yes |
 //! | [`SandboxClient::stop`] | `POST …/runs/{uuid}/stop` | yes |
 //! | [`process().exec`](process::Process::exec) | `POST exec` | only where it surely did not run |
 //! | [`fs().read`](fs::Fs::read), `read_text`, `read_range` | `GET fs/read` | yes |
@@ -60,16 +61,22 @@ mod ping;
 pub mod process;
 pub mod pty;
 #[cfg(feature = "client")]
+mod resolve;
+#[cfg(feature = "client")]
 mod spec;
 pub mod wire;
 
 #[cfg(feature = "client")]
 pub use client::{Pending, SandboxClient};
 pub use error::Error;
+#[cfg(feature = "client")]
+pub use error::Uncertain;
 pub use path::{AbsPath, FileMode};
 pub use ping::Ping;
 pub use process::Exec;
 #[cfg(feature = "client")]
 pub use process::ExecResult;
+#[cfg(feature = "client")]
+pub use resolve::{Evidence, Lookup, Resolution};
 #[cfg(feature = "client")]
 pub use spec::{Quantity, SandboxSpec};

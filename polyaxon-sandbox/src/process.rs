@@ -1,9 +1,12 @@
 //! Processes in a sandbox.
 
 mod background;
+mod cursor;
 mod events;
 mod exec;
 mod id;
+#[cfg(feature = "client")]
+mod interrupted;
 #[cfg(feature = "client")]
 mod output;
 #[cfg(feature = "client")]
@@ -11,11 +14,16 @@ mod result;
 mod signal;
 
 pub use background::{ExecList, ExecStarted, ExecState, ExecStatus, LogPage, LogStream};
+pub use cursor::Cursor;
 pub use events::ExecEvent;
 pub use exec::Exec;
 pub use id::ExecId;
 #[cfg(feature = "client")]
+pub use interrupted::Interrupted;
+#[cfg(feature = "client")]
 pub use output::{Output, OutputError};
+#[cfg(feature = "client")]
+pub(crate) use result::unsuccessful;
 #[cfg(feature = "client")]
 pub use result::{ExecResult, Receipt, Termination};
 pub use signal::Signal;

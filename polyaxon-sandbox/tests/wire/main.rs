@@ -14,6 +14,7 @@ use polyaxon_sandbox::SandboxClient;
 mod answers;
 mod launch;
 mod recorded;
+mod resolve;
 
 const RUN: &str = "11111111111111111111111111111111";
 const SANDBOX: &str = "/sandbox/v1/test-ns/acme/demo/runs/11111111111111111111111111111111";
