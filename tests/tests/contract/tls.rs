@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use polyaxon_tests::authority::Authority;
 use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
-use tempfile::TempDir;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
@@ -16,39 +16,28 @@ use tokio_rustls::TlsAcceptor;
 /// Takes connections with TLS and hands their bytes to the service, until it is dropped.
 pub(crate) struct Terminator {
     address: SocketAddr,
-    folder: TempDir,
+    authority: Authority,
     serving: JoinHandle<()>,
 }
 
 impl Terminator {
     pub(crate) async fn start(service: SocketAddr) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let authority_key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = params.self_signed(&authority_key).unwrap();
-        std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
-        let issuer = Issuer::new(params, authority_key);
-        let key = KeyPair::generate().unwrap();
-        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let certificate = CertificateParams::new(names)
-            .unwrap()
-            .signed_by(&key, &issuer)
-            .unwrap();
-        let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let authority = Authority::make();
+        let certificate = CertificateDer::from_pem_file(authority.certificate_file()).unwrap();
+        let key = PrivateKeyDer::from_pem_file(authority.key_file()).unwrap();
         let ring = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(ring)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], private)
+            .with_single_cert(vec![certificate], key)
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         Self {
             address,
-            folder,
+            authority,
             serving: tokio::spawn(serve(listener, acceptor, service)),
         }
     }
@@ -58,7 +47,7 @@ impl Terminator {
     }
 
     pub(crate) fn ca_file(&self) -> PathBuf {
-        self.folder.path().join("ca.pem")
+        self.authority.ca_file()
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use polyaxon_client::{Client, Config, Token};
 use polyaxon_local::{LocalServer, Quirk};
-use polyaxon_sandbox::{Exec, SandboxClient};
+use polyaxon_sandbox::SandboxClient;
 use polyaxon_tests::local::LocalSandbox;
 
 use crate::tls::Terminator;
@@ -31,19 +31,14 @@ pub(crate) async fn gateway(quirks: &[Quirk]) -> Way {
 /// To a daemon that runs as a program inside a pod, at its own address.
 pub(crate) async fn daemon() -> Way {
     let local = LocalSandbox::start().await;
-    let run = local.sandbox.run_uuid().to_string();
-    let place = local.server.folder().join(run).join("workspace/daemon");
-    put(Path::new(env!("CARGO_BIN_EXE_daemon")), &place);
-    // Its address is printed when it answers.
-    let line = "./daemon a-token-of-the-test >address 2>error & \
-                until [ -s address ]; do kill -0 $! || { cat error >&2; exit 1; }; done; cat address";
-    let start = Exec::shell(line).workdir("/workspace");
-    let started = local.sandbox.process().exec(&start).await.unwrap();
-    assert!(started.success(), "{}", started.stderr.text_lossy());
-    let address = started.stdout.text().unwrap().trim_end().parse().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_daemon"));
+    let address = local.start_daemon(program, "a-token-of-the-test").await;
     let token = Token::new("a-token-of-the-test").unwrap();
     Way {
-        sandbox: local.sandbox.direct(address, &token).unwrap(),
+        sandbox: local
+            .sandbox
+            .direct(address.parse().unwrap(), &token)
+            .unwrap(),
         _terminator: None,
         _local: local,
     }
@@ -62,12 +57,5 @@ pub(crate) async fn tls() -> Way {
         sandbox: SandboxClient::connect(&client, &local.project, local.sandbox.run_uuid()),
         _terminator: Some(terminator),
         _local: local,
-    }
-}
-
-/// The same file in another place, without its bytes where the disk can do that.
-fn put(from: &Path, to: &Path) {
-    if std::fs::hard_link(from, to).is_err() {
-        std::fs::copy(from, to).unwrap();
     }
 }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod nginx;
+#[cfg(test)]
 mod program;
 #[cfg(test)]
 mod provided;
