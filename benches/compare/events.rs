@@ -2,12 +2,12 @@
 //! as a service makes them. A real command cannot be made to give events of a certain size.
 
 use anyhow::Result;
+use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Json;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::Router;
 use futures::stream;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -49,7 +49,11 @@ async fn events(Json(body): Json<Value>) -> Response {
     let (size, count) = (number("/command/1"), number("/command/2"));
     // Lines as programs write them: one line feed in 64 bytes, which JSON escapes.
     let line = format!("{}\n", "x".repeat(63));
-    let text: String = line.chars().cycle().take(usize::try_from(size).unwrap_or_default()).collect();
+    let text: String = line
+        .chars()
+        .cycle()
+        .take(usize::try_from(size).unwrap_or_default())
+        .collect();
     let start = json!({"exec_id": "e", "pid": 1, "started_at": "2026-01-01T00:00:00Z"});
     let end = json!({"exit_code": 0, "signal": null, "duration_ms": 1, "timed_out": false});
     let event = |name: &str, data: &Value| Bytes::from(format!("event: {name}\ndata: {data}\n\n"));
@@ -64,5 +68,9 @@ async fn events(Json(body): Json<Value>) -> Response {
             .chain(std::iter::once(last))
             .map(Ok::<_, std::convert::Infallible>),
     );
-    ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(all)).into_response()
+    (
+        [(header::CONTENT_TYPE, "text/event-stream")],
+        Body::from_stream(all),
+    )
+        .into_response()
 }

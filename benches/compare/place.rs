@@ -41,7 +41,11 @@ impl Place {
             .timeout(Duration::from_secs(300));
         let project: ProjectRef = format!("{}/{}", self.owner, self.project).parse()?;
         let run: RunUuid = self.run.parse()?;
-        Ok(SandboxClient::connect(&Client::new(&config)?, &project, run))
+        Ok(SandboxClient::connect(
+            &Client::new(&config)?,
+            &project,
+            run,
+        ))
     }
 
     /// The path of a call, behind the gateway.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
@@ -22,9 +22,9 @@ pub(crate) fn work() -> Result<()> {
         "exec" => sequential(&place, task.count),
         "burst" => burst(&place, task.count),
         "events" => events(&place, task),
-        "download" => download(&place, task, scratch.path().join("down")),
-        "upload" => upload(&place, task, scratch.path().join("up")),
-        "files" => files(task, scratch.path().join("files")),
+        "download" => download(&place, task, &scratch.path().join("down")),
+        "upload" => upload(&place, task, &scratch.path().join("up")),
+        "files" => files(task, &scratch.path().join("files")),
         "follow" => round_trips(&place, task.count),
         other => bail!("no such scenario: {other}"),
     })
@@ -43,7 +43,10 @@ impl Connection {
         stream.set_nodelay(true)?;
         Ok(Self {
             stream: BufReader::new(stream),
-            head: format!("Host: {address}\r\nAuthorization: Token {}\r\n", place.token),
+            head: format!(
+                "Host: {address}\r\nAuthorization: Token {}\r\n",
+                place.token
+            ),
         })
     }
 
@@ -137,7 +140,14 @@ fn round_trips(place: &Place, count: u64) -> Result<Done> {
 fn curl(place: &Place) -> Command {
     let mut command = Command::new("curl");
     command
-        .args(["--silent", "--show-error", "--fail", "--no-buffer", "--noproxy", "*"])
+        .args([
+            "--silent",
+            "--show-error",
+            "--fail",
+            "--no-buffer",
+            "--noproxy",
+            "*",
+        ])
         .args(["--header", &format!("Authorization: Token {}", place.token)])
         .stdin(Stdio::null());
     command
@@ -168,7 +178,7 @@ fn events(place: &Place, task: &Task) -> Result<Done> {
     })
 }
 
-fn download(place: &Place, task: &Task, to: PathBuf) -> Result<Done> {
+fn download(place: &Place, task: &Task, to: &Path) -> Result<Done> {
     let mut command = curl(place);
     for page in 0..task.size.div_ceil(PAGE) {
         let offset = page * PAGE;
@@ -178,27 +188,39 @@ fn download(place: &Place, task: &Task, to: PathBuf) -> Result<Done> {
             place.path("fs/read")
         ));
     }
-    let took = timed(command.stdout(fs::File::create(&to)?))?;
-    let check = format!("{} bytes", fs::metadata(&to)?.len());
-    fs::remove_file(&to)?;
+    let took = timed(command.stdout(fs::File::create(to)?))?;
+    let check = format!("{} bytes", fs::metadata(to)?.len());
+    fs::remove_file(to)?;
     Ok(Done {
         samples: vec![mib_per_second(task.size, took)],
         check,
     })
 }
 
-fn upload(place: &Place, task: &Task, page: PathBuf) -> Result<Done> {
+fn upload(place: &Place, task: &Task, page: &Path) -> Result<Done> {
     let size = usize::try_from(PAGE.min(task.size))?;
-    fs::write(&page, vec![b'x'; size])?;
+    fs::write(page, vec![b'x'; size])?;
     let mut command = curl(place);
     for number in 0..task.size.div_ceil(PAGE) {
         let append = number > 0;
         if append {
-            command.args(["--next", "--silent", "--show-error", "--fail", "--noproxy", "*"]);
+            command.args([
+                "--next",
+                "--silent",
+                "--show-error",
+                "--fail",
+                "--noproxy",
+                "*",
+            ]);
             command.args(["--header", &format!("Authorization: Token {}", place.token)]);
         }
         command
-            .args(["--header", "Content-Type: application/octet-stream", "--header", "Expect:"])
+            .args([
+                "--header",
+                "Content-Type: application/octet-stream",
+                "--header",
+                "Expect:",
+            ])
             .args(["--output", "/dev/null", "--data-binary"])
             .arg(format!("@{}", page.display()))
             .arg(format!(
@@ -220,16 +242,16 @@ pub(crate) fn mib_per_second(bytes: u64, seconds: f64) -> f64 {
     mib / seconds
 }
 
-fn files(task: &Task, folder: PathBuf) -> Result<Done> {
-    fs::create_dir(&folder)?;
+fn files(task: &Task, folder: &Path) -> Result<Done> {
+    fs::create_dir(folder)?;
     let bytes = vec![b'x'; usize::try_from(task.size)?];
     let started = Instant::now();
     for number in 0..task.count {
         fs::write(folder.join(format!("f{number}")), &bytes)?;
     }
     let took = started.elapsed().as_secs_f64();
-    let count = fs::read_dir(&folder)?.count();
-    fs::remove_dir_all(&folder)?;
+    let count = fs::read_dir(folder)?.count();
+    fs::remove_dir_all(folder)?;
     Ok(Done {
         samples: vec![took],
         check: format!("{count} files"),

@@ -80,7 +80,10 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     ensure!(status.success(), "the server: {status}");
     let about = about()?;
     if flags.short {
-        println!("{} scenarios, each once on every side: all did the work", rows.len());
+        println!(
+            "{} scenarios, each once on every side: all did the work",
+            rows.len()
+        );
     } else {
         println!("\n{}\n\n{}", about, table(&rows));
     }
@@ -101,7 +104,11 @@ fn place_of(server: &mut std::process::Child) -> Result<Place> {
 fn measure(flags: &Flags, place: &Place) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for scenario in Scenario::all() {
-        if flags.only.as_ref().is_some_and(|text| !scenario.name.contains(text.as_str())) {
+        if flags
+            .only
+            .as_ref()
+            .is_some_and(|text| !scenario.name.contains(text.as_str()))
+        {
             continue;
         }
         let started = Instant::now();
@@ -110,7 +117,11 @@ fn measure(flags: &Flags, place: &Place) -> Result<Vec<Row>> {
         } else {
             compare(flags, place, scenario)?
         };
-        println!("   {}: {:.1} s", row.scenario.name, started.elapsed().as_secs_f64());
+        println!(
+            "   {}: {:.1} s",
+            row.scenario.name,
+            started.elapsed().as_secs_f64()
+        );
         rows.push(row);
     }
     ensure!(!rows.is_empty(), "no scenario has that in its name");
@@ -120,7 +131,11 @@ fn measure(flags: &Flags, place: &Place) -> Result<Vec<Row>> {
 /// New workers for each scenario: none pays for what another left behind.
 fn compare(flags: &Flags, place: &Place, scenario: Scenario) -> Result<Row> {
     if scenario.work == "download" {
-        let size = if flags.short { scenario.short.1 } else { scenario.size };
+        let size = if flags.short {
+            scenario.short.1
+        } else {
+            scenario.size
+        };
         prepare(place, size)?;
     }
     let takes_part = |side: &Side| *side == Side::Ours || !scenario.only_ours;
@@ -153,7 +168,11 @@ fn compare(flags: &Flags, place: &Place, scenario: Scenario) -> Result<Row> {
                 let peak = worker::memory(worker.id())?.1;
                 grown = grown.max(peak.saturating_sub(before));
             }
-            let scale = if flags.short { 1.0 } else { scenario.scale(&task) };
+            let scale = if flags.short {
+                1.0
+            } else {
+                scenario.scale(&task)
+            };
             let all = samples.entry(*side).or_default();
             all.extend(done.samples.iter().map(|sample| sample * scale));
         }
@@ -168,7 +187,11 @@ fn compare(flags: &Flags, place: &Place, scenario: Scenario) -> Result<Row> {
 fn checked(worker: &mut Worker, task: &Task) -> Result<Done> {
     let done = worker.ask(task)?;
     let want = Scenario::achieved(task);
-    ensure!(done.check == want, "{task:?} came to {:?} and not to {want:?}", done.check);
+    ensure!(
+        done.check == want,
+        "{task:?} came to {:?} and not to {want:?}",
+        done.check
+    );
     Ok(done)
 }
 
@@ -189,13 +212,30 @@ fn startup(flags: &Flags, place: &Place, scenario: Scenario) -> Result<Row> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/compare/python.py");
     let url = format!("{}{}", place.url, place.path("ping"));
     let header = format!("Authorization: Token {}", place.token);
-    let curl = ["--silent", "--fail", "--noproxy", "*", "--header", &header, &url].map(text);
+    let curl = [
+        "--silent",
+        "--fail",
+        "--noproxy",
+        "*",
+        "--header",
+        &header,
+        &url,
+    ]
+    .map(text);
     let commands = [
         (Side::Limit, Path::new("curl"), curl.to_vec()),
         (Side::Ours, &this, vec![text("ping")]),
-        (Side::Python, &flags.python, ["-B", script, "ping"].map(text).to_vec()),
+        (
+            Side::Python,
+            &flags.python,
+            ["-B", script, "ping"].map(text).to_vec(),
+        ),
     ];
-    let count = if flags.short { scenario.short.0 } else { scenario.count };
+    let count = if flags.short {
+        scenario.short.0
+    } else {
+        scenario.count
+    };
     let mut samples: BTreeMap<Side, Vec<f64>> = BTreeMap::new();
     for _ in 0..flags.rounds {
         for (side, program, arguments) in &commands {
@@ -279,7 +319,10 @@ fn table(rows: &[Row]) -> String {
          |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
-        let times = |side| row.times(side).map_or("–".to_owned(), |times| format!("{times:.2}"));
+        let times = |side| {
+            row.times(side)
+                .map_or("–".to_owned(), |times| format!("{times:.2}"))
+        };
         let memory = match row.scenario.memory {
             Some(limit) => format!("{} of {} MiB", row.grown.div_ceil(MIB), limit / MIB),
             None => format!("{} MiB", row.grown.div_ceil(MIB)),
@@ -306,7 +349,9 @@ fn table(rows: &[Row]) -> String {
 /// The machine and the commit.
 fn about() -> Result<String> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     let model = model.map_or("unknown processor", |(_, name)| name.trim());
     let cores = std::thread::available_parallelism()?;
     let commit = Command::new("git")
@@ -317,8 +362,14 @@ fn about() -> Result<String> {
         |_| "unknown".to_owned(),
         |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
     );
-    let build = if cfg!(debug_assertions) { "debug" } else { "release" };
-    Ok(format!("{model}, {cores} cores, commit {commit}, {build} build"))
+    let build = if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        "release"
+    };
+    Ok(format!(
+        "{model}, {cores} cores, commit {commit}, {build} build"
+    ))
 }
 
 fn to_json(about: &str, rows: &[Row]) -> Value {

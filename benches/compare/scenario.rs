@@ -41,7 +41,10 @@ impl Aim {
             Self::Below(seconds) => format!("below {:.0} ms", seconds * 1e3),
             Self::Share(share) => format!("{:.0} % of the limit's speed", share * 100.0),
             Self::ShareAndTimes(share, times) => {
-                format!("{:.0} % of the limit's speed, {times:.0}x Python", share * 100.0)
+                format!(
+                    "{:.0} % of the limit's speed, {times:.0}x Python",
+                    share * 100.0
+                )
             }
             Self::Times(times) => format!("{times:.0}x Python"),
             Self::Memory => "memory".to_owned(),
@@ -110,8 +113,13 @@ impl Scenario {
         use Aim::{Above, Below, Memory, Share, ShareAndTimes, Times};
         use Figure::{Calls, Rate, Whole};
         let memory = 32 * MIB;
-        let mut directory = Self::new("10 000 files of 1 KiB, as one directory", "files", Whole, Times(20.0))
-            .of(10_000, 1024, (20, 1024));
+        let mut directory = Self::new(
+            "10 000 files of 1 KiB, as one directory",
+            "files",
+            Whole,
+            Times(20.0),
+        )
+        .of(10_000, 1024, (20, 1024));
         directory.ours = "directory";
         directory.python_once = true;
         let mut idle = Self::new("1 000 idle streams", "idle", Whole, Memory)
@@ -122,8 +130,13 @@ impl Scenario {
             .of(16_384, 64 << 10, (16, 64 << 10))
             .within(memory);
         gib.only_ours = true;
-        let mut files = Self::new("10 000 files of 1 KiB, one by one", "files", Whole, Times(20.0))
-            .of(10_000, 1024, (20, 1024));
+        let mut files = Self::new(
+            "10 000 files of 1 KiB, one by one",
+            "files",
+            Whole,
+            Times(20.0),
+        )
+        .of(10_000, 1024, (20, 1024));
         files.python_once = true;
         let mut burst = Self::new("1 000 execs at once", "burst", Whole, Share(0.5))
             .of(1000, 0, (20, 0))
@@ -147,17 +160,26 @@ impl Scenario {
             Self::new("stream, one event of 31 MiB", "events", Whole, Share(0.8))
                 .of(1, 31 * MIB, (1, MIB))
                 .slow_in_python((1, MIB), (1, MIB)),
-            Self::new("download of 1 GiB", "download", Rate, ShareAndTimes(0.85, 10.0))
-                .of(1, 1024 * MIB, (1, 8 * MIB))
-                .slow_in_python((1, 64 * MIB), (1, 1024 * MIB))
-                .within(memory),
+            Self::new(
+                "download of 1 GiB",
+                "download",
+                Rate,
+                ShareAndTimes(0.85, 10.0),
+            )
+            .of(1, 1024 * MIB, (1, 8 * MIB))
+            .slow_in_python((1, 64 * MIB), (1, 1024 * MIB))
+            .within(memory),
             Self::new("upload of 1 GiB", "upload", Rate, ShareAndTimes(0.85, 10.0))
                 .of(1, 1024 * MIB, (1, 8 * MIB))
                 .slow_in_python((1, 64 * MIB), (1, 1024 * MIB))
                 .within(memory),
             files,
             directory,
-            Self::new("log follow, written to seen", "follow", Calls, Below(0.025)).of(40, 0, (3, 0)),
+            Self::new("log follow, written to seen", "follow", Calls, Below(0.025)).of(
+                40,
+                0,
+                (3, 0),
+            ),
             Self::new("start to first ping", "startup", Calls, Below(0.020)).of(5, 0, (1, 0)),
             gib,
             idle,
@@ -168,7 +190,11 @@ impl Scenario {
     pub(crate) fn task(&self, short: bool, ours: bool, python: Option<usize>) -> Task {
         let full = (self.count, self.size);
         let less = python.and_then(|side| self.python.as_ref()?.get(side).copied());
-        let (count, size) = if short { self.short } else { less.unwrap_or(full) };
+        let (count, size) = if short {
+            self.short
+        } else {
+            less.unwrap_or(full)
+        };
         Task {
             scenario: if ours { self.ours } else { self.work }.to_owned(),
             count,

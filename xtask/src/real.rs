@@ -69,6 +69,17 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
+/// A Python with the Polyaxon client, for `cargo xtask compare`.
+pub(crate) fn polyaxon_python() -> Result<PathBuf> {
+    let base = python::find()?;
+    let folder = target_folder()?.join("real");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let _alone = alone(&folder)?;
+    let list = step::root()?.join("tests/real/polyaxon.txt");
+    let made = python::environment(&base, &folder, &list)?;
+    Ok(made.program().to_owned())
+}
+
 /// What the tests need, besides what cargo builds.
 struct Provisioned {
     polyaxon: Python,
