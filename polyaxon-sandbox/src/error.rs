@@ -7,6 +7,8 @@ use std::time::Duration;
 use polyaxon_client::{Effect, InvalidInput, RunUuid};
 
 #[cfg(feature = "client")]
+use crate::fs::FileError;
+#[cfg(feature = "client")]
 use crate::process::{ExecId, ExecResult, ExecState, Interrupted, OutputError, unsuccessful};
 #[cfg(feature = "client")]
 use crate::resolve::Lookup;
@@ -92,6 +94,10 @@ pub enum Error {
         /// How many the service says it wrote.
         written: u64,
     },
+    /// Work on files came to nothing, and not because a call failed.
+    #[cfg(feature = "client")]
+    #[error(transparent)]
+    File(#[from] FileError),
     /// An answer was complete, but does not mean anything.
     #[error("the answer to {operation} makes no sense: {problem}")]
     #[non_exhaustive]
@@ -120,6 +126,8 @@ impl Error {
             Self::StillRunning { .. } => Effect::NotApplied,
             #[cfg(feature = "client")]
             Self::EndUnknown { .. } => Effect::Unknown,
+            #[cfg(feature = "client")]
+            Self::File(error) => error.effect(),
             #[cfg(feature = "client")]
             Self::Output(_) | Self::Unsuccessful(_) => Effect::Applied,
             Self::Launch { .. } | Self::Protocol { .. } => Effect::Applied,

@@ -53,6 +53,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "client")]
+mod blocking;
+#[cfg(feature = "client")]
 mod client;
 mod error;
 pub mod fs;
