@@ -3,6 +3,7 @@
 
 pub mod files;
 pub mod processes;
+pub mod transfers;
 
 use polyaxon_sandbox::Error;
 
@@ -32,6 +33,15 @@ macro_rules! for_each_contract {
             processes::a_time_limit_kills_the_whole_group,
             processes::an_exec_ends_when_its_process_ends,
             processes::a_command_that_cannot_start_is_not_applied,
+            transfers::a_file_goes_up_and_comes_down_whole,
+            transfers::what_is_there_is_replaced_or_stays,
+            transfers::what_is_no_file_is_not_transferred,
+            transfers::files_without_a_size_come_whole,
+            transfers::a_reader_gives_what_is_in_its_range,
+            transfers::a_writer_writes_in_order,
+            transfers::an_append_at_a_size_is_refused_at_another,
+            transfers::renaming_moves_what_is_named,
+            transfers::a_walk_meets_everything_once,
         }
     };
 }
