@@ -194,6 +194,18 @@ impl Error {
         }
     }
 
+    /// The status that the service itself answered with, and not a gateway before it. Its code can
+    /// be another one than those that are known.
+    #[cfg(feature = "client")]
+    pub(crate) fn service_status(&self) -> Option<u16> {
+        match self.as_client()? {
+            polyaxon_client::Error::Api(answer) if !answer.is_from_gateway() => {
+                Some(answer.status().as_u16())
+            }
+            _ => None,
+        }
+    }
+
     /// The answer that said no, or its absence: what is below the other variants.
     #[cfg(feature = "client")]
     #[must_use]

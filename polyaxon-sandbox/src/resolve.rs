@@ -13,7 +13,7 @@ use crate::fs::Stat;
 use crate::path::AbsPath;
 use crate::process::{ExecId, ExecList, ExecState, ExecStatus, Signal};
 use crate::pty::{PtyId, PtyList, PtySession};
-use crate::wire::{code, route, segment};
+use crate::wire::{route, segment};
 
 /// How long the service takes to end what is deleted: SIGTERM, and SIGKILL 5 s later.
 const DELETE_GRACE: Duration = Duration::from_secs(6);
@@ -300,7 +300,7 @@ impl SandboxClient {
     ) -> Result<Option<T>, Error> {
         match self.send(operation).await {
             Ok(answer) => Ok(Some(answer.json()?)),
-            Err(error) if error.code() == Some(code::NOT_FOUND) => Ok(None),
+            Err(error) if error.service_status() == Some(404) => Ok(None),
             Err(error) => Err(error),
         }
     }
