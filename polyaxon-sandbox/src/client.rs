@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::fs::Fs;
 use crate::ping::Ping;
 use crate::process::Process;
+use crate::pty::Ptys;
 use crate::spec::SandboxSpec;
 use crate::wire::{GATEWAY_PREFIX, header, route};
 
@@ -201,6 +202,12 @@ impl SandboxClient {
     #[must_use]
     pub fn fs(&self) -> Fs {
         Fs::new(self.clone())
+    }
+
+    /// The terminals of the sandbox.
+    #[must_use]
+    pub fn pty(&self) -> Ptys {
+        Ptys::new(self.clone())
     }
 
     /// Asks the service how it is.

@@ -12,6 +12,8 @@ use crate::fs::FileError;
 use crate::process::{ExecId, ExecResult, ExecState, Interrupted, OutputError, unsuccessful};
 #[cfg(feature = "client")]
 use crate::resolve::Lookup;
+#[cfg(feature = "client")]
+use crate::pty::PtyId;
 
 /// Why a call on a sandbox came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -98,6 +100,30 @@ pub enum Error {
     #[cfg(feature = "client")]
     #[error(transparent)]
     File(#[from] FileError),
+    /// A terminal was created, and could not be attached to. It lives until it is deleted, or has
+    /// been left alone for long.
+    #[cfg(feature = "client")]
+    #[error("terminal {pty_id} was created and could not be attached to")]
+    #[non_exhaustive]
+    NotAttached {
+        /// The terminal that exists.
+        pty_id: PtyId,
+        /// What went wrong after that.
+        source: Box<Self>,
+    },
+    /// The connection to a terminal ended, and the program in it may run on: ask
+    /// [`Ptys::get`](crate::pty::Ptys::get), and attach again.
+    #[cfg(feature = "client")]
+    #[error("the connection to terminal {pty_id} is gone; its program may run on")]
+    #[non_exhaustive]
+    Detached {
+        /// The terminal.
+        pty_id: PtyId,
+        /// What was done with what was being written; *not applied* for reading.
+        effect: Effect,
+        /// Why.
+        source: polyaxon_client::BoxError,
+    },
     /// An answer was complete, but does not mean anything.
     #[error("the answer to {operation} makes no sense: {problem}")]
     #[non_exhaustive]
@@ -129,7 +155,9 @@ impl Error {
             #[cfg(feature = "client")]
             Self::File(error) => error.effect(),
             #[cfg(feature = "client")]
-            Self::Output(_) | Self::Unsuccessful(_) => Effect::Applied,
+            Self::Detached { effect, .. } => *effect,
+            #[cfg(feature = "client")]
+            Self::Output(_) | Self::Unsuccessful(_) | Self::NotAttached { .. } => Effect::Applied,
             Self::Launch { .. } | Self::Protocol { .. } => Effect::Applied,
         }
     }
