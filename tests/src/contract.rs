@@ -4,6 +4,7 @@
 pub mod files;
 pub mod processes;
 pub mod transfers;
+pub mod pty;
 
 use polyaxon_sandbox::Error;
 
@@ -42,6 +43,22 @@ macro_rules! for_each_contract {
             transfers::an_append_at_a_size_is_refused_at_another,
             transfers::renaming_moves_what_is_named,
             transfers::a_walk_meets_everything_once,
+            pty::a_shell_answers_through_its_terminal,
+            pty::what_was_written_before_the_attachment_is_replayed,
+            pty::a_size_is_seen_by_the_program_however_early_it_comes,
+            pty::a_size_that_cannot_be_is_refused_and_the_session_lives,
+            pty::every_byte_goes_through_in_both_directions,
+            pty::a_frame_that_is_of_no_use_is_an_event_and_not_the_end,
+            pty::the_end_of_the_program_is_told_exactly,
+            pty::one_client_at_a_time_is_attached,
+            pty::a_program_that_has_ended_cannot_be_attached_to_and_says_how_it_ended,
+            pty::a_program_runs_on_while_nobody_is_attached,
+            pty::a_signal_reaches_the_job_in_the_foreground,
+            pty::terminals_are_listed_found_by_tag_and_deleted,
+            pty::input_and_output_of_any_size_do_not_wait_for_each_other,
+            pty::a_terminal_is_a_reader_and_a_writer,
+            pty::an_attachment_that_is_dropped_leaves_the_terminal_to_others,
+            pty::an_attach_that_is_dropped_at_any_point_leaves_the_terminal_to_others,
         }
     };
 }

@@ -15,7 +15,7 @@ mod ways;
 use std::future::Future;
 
 use polyaxon_local::Quirk;
-use polyaxon_tests::contract::{files, processes, transfers};
+use polyaxon_tests::contract::{files, processes, pty, transfers};
 use polyaxon_tests::for_each_contract;
 
 /// Runs one function of the contract. One that is named in `cannot` has to fail.
