@@ -1,4 +1,4 @@
-//! The sandbox client: the life of a sandbox, and the way to its processes and files.
+//! The sandbox client: the life of a sandbox, and the way to its processes, files and terminals.
 
 use std::sync::Arc;
 use std::time::Duration;

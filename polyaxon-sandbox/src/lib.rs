@@ -1,4 +1,4 @@
-//! Typed client of Polyaxon sandboxes: service runs with processes and files.
+//! Typed client of Polyaxon sandboxes: service runs with processes, files and terminals.
 //!
 //! ```
 //! use std::time::Duration;
@@ -45,6 +45,14 @@
 //! | [`fs().stat`](fs::Fs::stat), [`ls`](fs::Fs::ls) | `GET fs/stat`, `GET fs/ls` | yes |
 //! | [`fs().mkdir`](fs::Fs::mkdir), [`rm`](fs::Fs::rm) | `POST fs/mkdir`, `DELETE fs/rm` | only where it surely did not arrive |
 //! | [`mkdir_with`](fs::Fs::mkdir_with) [`parents`](fs::Mkdir::parents), [`rm_all`](fs::Fs::rm_all) | the same, with parents or recursive | yes |
+//! | [`pty().create`](pty::Ptys::create) | `POST pty` | only where it surely did not arrive |
+//! | [`pty().open`](pty::Ptys::open) | `POST pty`, then as `attach` with replay | as its parts |
+//! | [`pty().list`](pty::Ptys::list), `list_tagged`, [`get`](pty::Ptys::get) | `GET pty`, `GET pty/{id}` | yes |
+//! | [`pty().attach`](pty::Ptys::attach) | WebSocket `GET pty/{id}/ws` | the handshake |
+//! | [`pty().resize`](pty::Ptys::resize) | `POST pty/{id}/resize` | yes |
+//! | [`pty().signal`](pty::Ptys::signal), [`delete`](pty::Ptys::delete) | `POST pty/{id}/signal`, `DELETE pty/{id}` | only where it surely did not arrive |
+//! | [`AttachedPty`](pty::AttachedPty): `write`, `resize`, `signal` | a frame | no |
+//! | [`AttachedPty::reattach`](pty::AttachedPty::reattach) | a close, then as `attach` | as its parts, for 5 s |
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|

@@ -11,7 +11,7 @@ use polyaxon_client::transport::Operation;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep};
 
-use super::calls::route_of;
+use super::calls::{route_of, status_of};
 use super::exit::PtyExit;
 use super::reader::{PtyOutput, PtyReader};
 use super::writer::PtyWriter;
@@ -19,7 +19,6 @@ use super::{PtyEvent, PtyId, PtySession, PtyState, socket};
 use crate::client::SandboxClient;
 use crate::error::Error;
 use crate::process::Signal;
-use crate::wire::code;
 
 /// How long [`AttachedPty::detach`] waits for the service to close its side.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
@@ -285,10 +284,7 @@ impl AttachedPty {
         let mut pause = Duration::from_millis(10);
         loop {
             match Self::attach(self.sandbox.clone(), pty_id.clone(), how).await {
-                Err(error)
-                    if error.code() == Some(code::ALREADY_ATTACHED)
-                        && Instant::now() + pause < until =>
-                {
+                Err(error) if status_of(&error) == Some(409) && Instant::now() + pause < until => {
                     sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_millis(500));
                 }

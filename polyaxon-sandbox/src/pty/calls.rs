@@ -210,9 +210,12 @@ impl Ptys {
     }
 }
 
-fn status_of(error: &Error) -> Option<u16> {
+/// The status of an answer that the service itself gave.
+pub(super) fn status_of(error: &Error) -> Option<u16> {
     match error {
-        Error::Client(error) => error.status().map(|status| status.as_u16()),
+        Error::Client(polyaxon_client::Error::Api(answer)) if !answer.is_from_gateway() => {
+            Some(answer.status().as_u16())
+        }
         _ => None,
     }
 }

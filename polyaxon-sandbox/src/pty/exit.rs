@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
 use jiff::Timestamp;
 
 use super::{PtyExited, PtySession, PtyState};
 use crate::error::Error;
 use crate::process::{Signal, Termination};
-use crate::wire::code;
 
 /// How the program of a terminal ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl PtyExit {
         match error {
             Error::NotAttached { source, .. } => Self::of(source),
             Error::Client(polyaxon_client::Error::Api(answer))
-                if answer.code() == Some(code::GONE) =>
+                if answer.status() == StatusCode::GONE && !answer.is_from_gateway() =>
             {
                 let details = answer.details()?.clone();
                 Self::read(serde_json::from_value(details).ok()?)

@@ -80,7 +80,7 @@ impl Drop for Reading {
     }
 }
 
-/// The half of a terminal that is read. Output is read by a task of its own: see [`AttachedPty`].
+/// The half of a terminal that is read. Output is read by a task of its own: see [`AttachedPty`](super::AttachedPty).
 ///
 /// As a [`Stream`] it yields all that comes, control frames and the end included; as
 /// [`AsyncRead`] the bytes alone, with end of file where the program has ended and an error of

@@ -91,7 +91,7 @@ impl PtyWriter {
     }
 
     /// Tells the terminal its new size, each number 1 to [`Pty::SIZE_MAX`](super::Pty::SIZE_MAX).
-    /// A service that cannot do it says so by [`PtyOutput::Refused`].
+    /// A service that cannot do it says so by [`PtyOutput::Refused`](super::PtyOutput::Refused).
     ///
     /// # Errors
     /// `InvalidInput` where it cannot be, before anything is sent; otherwise as
@@ -105,7 +105,7 @@ impl PtyWriter {
     }
 
     /// Sends a signal, as [`Ptys::signal`](super::Ptys::signal) does. A service that does not take
-    /// it says so by [`PtyOutput::Refused`].
+    /// it says so by [`PtyOutput::Refused`](super::PtyOutput::Refused).
     ///
     /// # Errors
     /// As [`write`](Self::write).
