@@ -11,9 +11,9 @@ use crate::fs::FileError;
 #[cfg(feature = "client")]
 use crate::process::{ExecId, ExecResult, ExecState, Interrupted, OutputError, unsuccessful};
 #[cfg(feature = "client")]
-use crate::resolve::Lookup;
-#[cfg(feature = "client")]
 use crate::pty::PtyId;
+#[cfg(feature = "client")]
+use crate::resolve::Lookup;
 
 /// Why a call on a sandbox came to nothing.
 #[derive(Debug, thiserror::Error)]

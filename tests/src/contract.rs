@@ -3,8 +3,8 @@
 
 pub mod files;
 pub mod processes;
-pub mod transfers;
 pub mod pty;
+pub mod transfers;
 
 use polyaxon_sandbox::Error;
 
