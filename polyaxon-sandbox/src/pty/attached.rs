@@ -131,7 +131,7 @@ impl AttachedPty {
         }
         let connection = sandbox.upgrade(operation).await?;
         let (sink, mut stream) = socket::socket(connection).await.split();
-        let first = socket::first_frame(&mut stream, &pty_id).await?;
+        let first = socket::first_frame(&mut stream, &pty_id, how.silence).await?;
         let at_first = match first {
             PtyEvent::Attached {
                 pid,

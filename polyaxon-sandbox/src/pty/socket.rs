@@ -23,7 +23,7 @@ use crate::error::Error;
 pub(super) type Socket = WebSocketStream<Upgraded>;
 
 /// How long the first frame may take.
-pub(super) const FIRST_FRAME: Duration = Duration::from_secs(10);
+const FIRST_FRAME: Duration = Duration::from_secs(10);
 
 /// Unread output that is kept before reading stops: four times the largest replay of a service
 /// with default settings.
@@ -53,7 +53,9 @@ pub(super) async fn socket(connection: Upgraded) -> Socket {
 pub(super) async fn first_frame(
     stream: &mut SplitStream<Socket>,
     pty_id: &PtyId,
+    silence: Duration,
 ) -> Result<PtyEvent, Error> {
+    let limit = FIRST_FRAME.min(silence);
     let refuse = |problem: String| Error::Protocol {
         operation: "pty.attach",
         problem,
@@ -81,9 +83,9 @@ pub(super) async fn first_frame(
             }
         }
     };
-    let event = match timeout(FIRST_FRAME, first).await {
+    let event = match timeout(limit, first).await {
         Ok(event) => event?,
-        Err(_) => return Err(refuse(format!("no frame came within {FIRST_FRAME:?}"))),
+        Err(_) => return Err(refuse(format!("no frame came within {limit:?}"))),
     };
     match event {
         PtyEvent::Attached { .. } => Ok(event),

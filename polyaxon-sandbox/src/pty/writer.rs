@@ -12,6 +12,8 @@ use futures::{Sink as _, SinkExt as _};
 use polyaxon_client::Effect;
 use tokio::io::AsyncWrite;
 use tokio::time::{Instant, timeout_at};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{self, Message};
 
 use super::reader::Reading;
@@ -58,8 +60,12 @@ impl PtyWriter {
     /// Sends the frame that closes the connection, and writes nothing after it.
     pub(super) async fn leave(&mut self, until: Instant) {
         if let Some(mut sink) = self.sink.take() {
+            let frame = CloseFrame {
+                code: CloseCode::Normal,
+                reason: "".into(),
+            };
             // Where it cannot be sent, the connection is lost anyway.
-            let _sent = timeout_at(until, sink.close()).await;
+            let _sent = timeout_at(until, sink.send(Message::Close(Some(frame)))).await;
         }
     }
 

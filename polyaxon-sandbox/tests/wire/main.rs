@@ -13,6 +13,7 @@ use polyaxon_sandbox::SandboxClient;
 
 mod answers;
 mod launch;
+mod pty;
 mod recorded;
 mod resolve;
 

@@ -25,12 +25,17 @@ struct Sent {
     authorization: Option<String>,
 }
 
-fn recorded(case: &str) -> Sent {
-    let line = RECORDED
+/// A recording as it was written.
+pub(super) fn line(case: &str) -> Value {
+    RECORDED
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .find(|line| line["case"] == case)
-        .unwrap_or_else(|| panic!("no case {case}"));
+        .unwrap_or_else(|| panic!("no case {case}"))
+}
+
+fn recorded(case: &str) -> Sent {
+    let line = line(case);
     let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
     let query = url::form_urlencoded::parse(text("query").as_bytes())
         .into_owned()
@@ -88,6 +93,9 @@ async fn obliging_server() -> MockServer {
             ),
         ),
         ("/fs/read$", ResponseTemplate::new(200)),
+        ("/pty$", ok(json!({"pty_id": "p", "sessions": []}))),
+        ("/pty/pty-1$", ok(json!({"pty_id": "p"}))),
+        ("/pty/pty-1/(resize|signal)$", ResponseTemplate::new(204)),
         (
             "/fs/ls$",
             ok(json!({"path": "/", "entries": [], "truncated": false})),
@@ -123,7 +131,10 @@ async fn obliging_server() -> MockServer {
 }
 
 /// Makes a call and compares the last request with the recorded one.
-async fn same<F: Future<Output = ()>>(case: &str, call: impl FnOnce(SandboxClient) -> F) {
+pub(super) async fn same<F: Future<Output = ()>>(
+    case: &str,
+    call: impl FnOnce(SandboxClient) -> F,
+) {
     let server = obliging_server().await;
     call(sandbox_of(&server.uri())).await;
     let requests = server.received_requests().await.unwrap();
