@@ -7,3 +7,4 @@
 
 mod lifecycle;
 mod mistakes;
+mod terminals;
