@@ -1,9 +1,11 @@
 //! What every sandbox service has to do, as functions over a client. Each way to a service runs all
 //! of them: [`for_each_contract`](crate::for_each_contract) is the one list.
 
+pub mod background;
 pub mod files;
 pub mod processes;
 pub mod pty;
+pub mod streams;
 pub mod transfers;
 
 use polyaxon_sandbox::Error;
@@ -34,6 +36,25 @@ macro_rules! for_each_contract {
             processes::a_time_limit_kills_the_whole_group,
             processes::an_exec_ends_when_its_process_ends,
             processes::a_command_that_cannot_start_is_not_applied,
+            streams::a_stream_tells_start_output_and_end,
+            streams::an_end_in_a_stream_is_told_exactly,
+            streams::characters_that_come_byte_by_byte_are_whole,
+            streams::large_output_comes_whole_in_a_stream,
+            streams::live_output_comes_before_the_end,
+            streams::lines_of_a_stream_are_those_of_the_command,
+            streams::a_dropped_stream_stops_nothing_and_a_terminated_one_ends,
+            streams::a_stream_goes_on_by_its_log_from_anywhere,
+            streams::output_that_was_cut_is_completed_by_the_log,
+            streams::streams_that_are_dropped_anywhere_leave_all_usable,
+            background::a_background_exec_is_found_by_tag_and_id,
+            background::a_tag_that_is_taken_is_refused,
+            background::a_log_is_followed_while_it_is_written,
+            background::both_outputs_are_followed_whole,
+            background::a_page_is_the_part_that_was_asked_for,
+            background::waiting_ends_with_the_command_or_at_its_limit,
+            background::a_command_is_signaled_and_terminated,
+            background::what_is_deleted_is_ended_and_forgotten,
+            background::background_calls_that_are_dropped_leave_all_usable,
             transfers::a_file_goes_up_and_comes_down_whole,
             transfers::what_is_there_is_replaced_or_stays,
             transfers::what_is_no_file_is_not_transferred,
