@@ -242,7 +242,7 @@ impl Error {
             Self::Client(error) => Some(error),
             Self::Uncertain(uncertain) => uncertain.source.as_client(),
             Self::Interrupted(interrupted) => interrupted.source.as_client(),
-            Self::Launch { source, .. } => source.as_client(),
+            Self::Launch { source, .. } | Self::NotAttached { source, .. } => source.as_client(),
             _ => None,
         }
     }

@@ -50,7 +50,8 @@
 //! | [`pty().list`](pty::Ptys::list), `list_tagged`, [`get`](pty::Ptys::get) | `GET pty`, `GET pty/{id}` | yes |
 //! | [`pty().attach`](pty::Ptys::attach) | WebSocket `GET pty/{id}/ws` | the handshake |
 //! | [`pty().resize`](pty::Ptys::resize) | `POST pty/{id}/resize` | yes |
-//! | [`pty().signal`](pty::Ptys::signal), [`delete`](pty::Ptys::delete) | `POST pty/{id}/signal`, `DELETE pty/{id}` | only where it surely did not arrive |
+//! | [`pty().signal`](pty::Ptys::signal) | `POST pty/{id}/signal` | only where it surely did not arrive |
+//! | [`pty().delete`](pty::Ptys::delete) | `DELETE pty/{id}` | once; not found is then gone |
 //! | [`AttachedPty`](pty::AttachedPty): `write`, `resize`, `signal` | a frame | no |
 //! | [`AttachedPty::reattach`](pty::AttachedPty::reattach) | a close, then as `attach` | as its parts, for 5 s |
 //!

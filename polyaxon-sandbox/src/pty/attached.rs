@@ -11,7 +11,7 @@ use polyaxon_client::transport::Operation;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep};
 
-use super::calls::{route_of, status_of};
+use super::calls::route_of;
 use super::exit::PtyExit;
 use super::reader::{PtyOutput, PtyReader};
 use super::writer::PtyWriter;
@@ -284,7 +284,9 @@ impl AttachedPty {
         let mut pause = Duration::from_millis(10);
         loop {
             match Self::attach(self.sandbox.clone(), pty_id.clone(), how).await {
-                Err(error) if status_of(&error) == Some(409) && Instant::now() + pause < until => {
+                Err(error)
+                    if error.service_status() == Some(409) && Instant::now() + pause < until =>
+                {
                     sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_millis(500));
                 }

@@ -1,6 +1,6 @@
 //! The calls on terminals.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use polyaxon_client::Effect;
 use polyaxon_client::transport::Operation;
 
 use super::attached::{Attach, AttachedPty};
@@ -9,23 +9,16 @@ use super::{PtyCreated, PtyId, PtyList, PtySession};
 use crate::client::SandboxClient;
 use crate::error::Error;
 use crate::process::Signal;
-use crate::wire::{ResizeRequest, SignalRequest, route};
+use crate::resolve::Lookup;
+use crate::wire::{ResizeRequest, SignalRequest, route, segment};
 
 /// What [`Ptys::open`] asks to be sent again of what was written before the attachment stood: all
 /// that a service with default settings keeps (256 KiB), or, where it refuses that, less.
 const REPLAYS: [u32; 3] = [256 * 1024, 64 * 1024, 4 * 1024];
 
-/// What stays as it is in a segment of a path (RFC 3986, section 2.3).
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'~');
-
 /// The path of a call on one terminal.
 pub(super) fn route_of(pty_id: &PtyId, rest: &str) -> String {
-    let id = utf8_percent_encode(pty_id.as_str(), SEGMENT);
-    format!("{}/{id}{rest}", route::PTY)
+    format!("{}/{}{rest}", route::PTY, segment(pty_id.as_str()))
 }
 
 /// The terminals of a sandbox. A handle, cheap to clone.
@@ -54,7 +47,7 @@ impl Ptys {
     ///
     /// # Cancel safety
     /// Not cancel safe: dropping the future can leave a terminal behind, which
-    /// [`list`](Self::list) finds by its tag.
+    /// [`list_tagged`](Self::list_tagged) finds by its tag.
     pub async fn open(&self, pty: &Pty) -> Result<AttachedPty, Error> {
         let created = self.create(pty).await?;
         let mut tried = Attach::new();
@@ -64,7 +57,7 @@ impl Ptys {
             match self.attach(&created.pty_id, tried).await {
                 Ok(attached) => return Ok(attached),
                 Err(error) => {
-                    let too_much = status_of(&error) == Some(400);
+                    let too_much = error.service_status() == Some(400);
                     refused = Some(error);
                     if !too_much {
                         break;
@@ -88,14 +81,22 @@ impl Ptys {
     /// What [`Pty::check`] refuses, before anything is sent. `invalid_request` where the service
     /// cannot use it, `conflict` where the tag is taken, `rate_limited` where too many run (16,
     /// unless set up otherwise), `internal` where the program cannot be started. Where the effect
-    /// is unknown a terminal may exist, which [`list`](Self::list) finds by its tag.
+    /// is unknown a terminal may exist: [`resolve`](SandboxClient::resolve) finds it by its tag,
+    /// where it has one of its own.
     ///
     /// # Cancel safety
     /// Not cancel safe: dropping the future leaves open whether there is a terminal.
     pub async fn create(&self, pty: &Pty) -> Result<PtyCreated, Error> {
         pty.check()?;
         let operation = Operation::post("pty.create", route::PTY).json(pty)?;
-        let created: PtyCreated = self.sandbox.send(operation).await?.json()?;
+        let sent = self.sandbox.send(operation).await;
+        let answer = sent.and_then(|answer| Ok(answer.json()?));
+        let created: PtyCreated = answer.map_err(|error: Error| match pty.tagged() {
+            Some(tag) => error.uncertain(Lookup::CreatedPty {
+                tag: tag.to_owned(),
+            }),
+            None => error,
+        })?;
         if created.pty_id.as_str().is_empty() {
             return Err(Error::Protocol {
                 operation: "pty.create",
@@ -185,14 +186,31 @@ impl Ptys {
     /// Ends a terminal with all that runs in it (SIGTERM, and SIGKILL after 5 s, which interactive
     /// shells often need) and forgets it. Returns when it is gone.
     ///
+    /// Sent again where the answer is lost: an id is never used twice.
+    ///
     /// # Errors
-    /// `not_found` where there is none. Not repeated: the second of two would find nothing.
+    /// `not_found` where there is none. Where the effect is unknown even so,
+    /// [`resolve`](SandboxClient::resolve) finds out.
     ///
     /// # Cancel safety
     /// Dropping the future leaves open whether it is done.
     pub async fn delete(&self, pty_id: &PtyId) -> Result<(), Error> {
         let operation = Operation::delete("pty.delete", route_of(pty_id, ""));
-        self.sandbox.send(operation).await.map(drop)
+        let Err(error) = self.sandbox.send(operation.clone()).await else {
+            return Ok(());
+        };
+        if error.effect() != Effect::Unknown {
+            return Err(error);
+        }
+        match self.sandbox.send(operation).await {
+            Ok(_) => Ok(()),
+            // The first one has done it, or there was none: it is gone.
+            Err(error) if error.service_status() == Some(404) => Ok(()),
+            Err(_) => {
+                let pty_id = pty_id.clone();
+                Err(error.uncertain(Lookup::DeletedPty { pty_id }))
+            }
+        }
     }
 
     /// Attaches to a terminal. One client at a time can be.
@@ -207,15 +225,5 @@ impl Ptys {
     /// Dropping the future closes the connection.
     pub async fn attach(&self, pty_id: &PtyId, how: Attach) -> Result<AttachedPty, Error> {
         AttachedPty::attach(self.sandbox.clone(), pty_id.clone(), how).await
-    }
-}
-
-/// The status of an answer that the service itself gave.
-pub(super) fn status_of(error: &Error) -> Option<u16> {
-    match error {
-        Error::Client(polyaxon_client::Error::Api(answer)) if !answer.is_from_gateway() => {
-            Some(answer.status().as_u16())
-        }
-        _ => None,
     }
 }
