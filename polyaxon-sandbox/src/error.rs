@@ -66,6 +66,15 @@ pub enum Error {
         /// What the service says.
         state: ExecState,
     },
+    /// A durable exec was to be gone on with, and is not there: it was never started, or its record
+    /// was deleted.
+    #[cfg(feature = "client")]
+    #[error("there is no command with the tag {tag}")]
+    #[non_exhaustive]
+    NotStarted {
+        /// Its tag.
+        tag: String,
+    },
     /// Something on this side failed: writing to what the caller gave, or a local file.
     #[error("{doing}")]
     #[non_exhaustive]
@@ -149,7 +158,7 @@ impl Error {
             Self::Interrupted(interrupted) => interrupted.effect(),
             // Waiting changes nothing.
             #[cfg(feature = "client")]
-            Self::StillRunning { .. } => Effect::NotApplied,
+            Self::StillRunning { .. } | Self::NotStarted { .. } => Effect::NotApplied,
             #[cfg(feature = "client")]
             Self::EndUnknown { .. } => Effect::Unknown,
             #[cfg(feature = "client")]

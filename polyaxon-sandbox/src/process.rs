@@ -6,6 +6,8 @@ mod bg;
 #[cfg(feature = "client")]
 mod calls;
 mod cursor;
+#[cfg(feature = "client")]
+mod durable;
 mod events;
 mod exec;
 mod id;
@@ -27,6 +29,8 @@ pub use bg::BgExec;
 #[cfg(feature = "client")]
 pub use calls::Process;
 pub use cursor::Cursor;
+#[cfg(feature = "client")]
+pub use durable::{Durable, DurableHandle};
 pub use events::ExecEvent;
 pub use exec::Exec;
 pub use id::ExecId;

@@ -72,6 +72,21 @@ impl BgExec {
         Ok(self.sandbox.send(operation).await?.json()?)
     }
 
+    /// The record, asked for again while the service fails in a way that can pass.
+    async fn status_within(&self, patience: Duration) -> Result<ExecStatus, Error> {
+        let started = Instant::now();
+        let mut pause = Duration::from_millis(100);
+        loop {
+            match self.status().await {
+                Err(error) if error.is_retryable() && started.elapsed() + pause < patience => {
+                    sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(2));
+                }
+                status => return status,
+            }
+        }
+    }
+
     /// One page of the log as it is now. [`follow`](Self::follow) reads all of it.
     ///
     /// # Errors
@@ -159,7 +174,7 @@ impl BgExec {
         });
         let exec = self.clone();
         let end = stream::once(async move {
-            let status = exec.status().await?;
+            let status = exec.status_within(patience).await?;
             Ok(StreamEvent::Complete(Completion::of(&status)?))
         });
         let events = stream::select_all(logs).chain(end).boxed();

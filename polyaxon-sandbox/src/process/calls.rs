@@ -32,7 +32,7 @@ const KEPT: usize = 1 << 20;
 /// | [`exec`](Self::exec) | yes | the first 1 MiB of each | unknown what it did |
 /// | [`exec_stream`](Self::exec_stream), [`exec_with`](Self::exec_with) | no | all, as it comes | can be followed from there, once it has an id |
 /// | [`exec_bg`](Self::exec_bg) | no | all, by pages | found by its tag |
-/// | `durable` | no | all, as it comes | nothing is lost |
+/// | [`durable`](Self::durable) | no | all, as it comes | nothing is lost |
 ///
 /// The service kills a command at its time limit, in the background too. The limits that are known
 /// are 30 s by default and 300 s at most; they are not confirmed for the service that is shipped.
@@ -62,7 +62,7 @@ impl Process {
     /// [`effect`](Error::effect) whether the command ran: *not applied* where it was refused
     /// or could not start; *unknown* where the answer was lost. It is never sent twice when
     /// it may have run, and nothing on the wire can tell afterwards: where that matters use
-    /// `durable`.
+    /// [`durable`](Self::durable).
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection; the service then ends the command (SIGTERM,
