@@ -5,6 +5,7 @@
     reason = "helpers of tests; a failure is a failed test"
 )]
 
+mod durable;
 mod lifecycle;
 mod mistakes;
 mod terminals;
