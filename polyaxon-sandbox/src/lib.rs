@@ -40,7 +40,7 @@
 //! | [`SandboxClient::resolve`], [`look_up`](SandboxClient::look_up) | the `GET` that can tell | yes |
 //! | [`SandboxClient::stop`] | `POST …/runs/{uuid}/stop` | yes |
 //! | [`process().exec`](process::Process::exec) | `POST exec` | only where it surely did not run |
-//! | [`fs().read`](fs::Fs::read), `read_text`, `read_range` | `GET fs/read` | yes |
+//! | [`fs().read`](fs::Fs::read), `read_text`, `read_range`, `read_page` | `GET fs/read` | yes |
 //! | [`fs().write`](fs::Fs::write) | `POST fs/write` | yes; with [`append`](fs::Write::append) only where it surely did not arrive |
 //! | [`fs().stat`](fs::Fs::stat), [`ls`](fs::Fs::ls) | `GET fs/stat`, `GET fs/ls` | yes |
 //! | [`fs().mkdir`](fs::Fs::mkdir), [`rm`](fs::Fs::rm) | `POST fs/mkdir`, `DELETE fs/rm` | only where it surely did not arrive |

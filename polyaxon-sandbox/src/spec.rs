@@ -99,6 +99,12 @@ impl SandboxSpec {
         Self::new(None, Image::FromPreset)
     }
 
+    /// Lets a preset of the project name the image that the content does not name.
+    pub fn image_from_preset(mut self) -> Self {
+        self.image = Image::FromPreset;
+        self
+    }
+
     fn new(content: Option<Value>, image: Image) -> Self {
         Self {
             content,

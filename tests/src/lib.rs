@@ -14,6 +14,7 @@ pub mod agent;
 pub mod authority;
 pub mod cancel;
 pub mod contract;
+pub mod golden;
 pub mod local;
 
 /// The examples of the READMEs compile.

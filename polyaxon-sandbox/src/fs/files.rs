@@ -14,6 +14,10 @@ use crate::wire::{MkdirRequest, header, route};
 /// How much one request of [`Fs::read`] asks for. The service gives 16 MiB at most.
 const PAGE: u64 = 4 << 20;
 
+/// How much a request gives that asks for no number of bytes (section 7.1 of the description of the
+/// wire).
+const PAGE_OF_SERVICE: u64 = 1 << 20;
+
 /// The files of a sandbox. A handle, cheap to clone.
 ///
 /// Paths are absolute. Anything that can become an [`AbsPath`] is taken; what cannot is an error
@@ -256,6 +260,25 @@ impl Fs {
         P: TryInto<AbsPath, Error: Into<InvalidInput>> + Send,
     {
         self.page(&checked(path)?, offset, length).await
+    }
+
+    /// The bytes from `offset` on, as many as the service gives in one answer by itself: 1 MiB,
+    /// unless it is set up otherwise.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn read_page<P>(&self, path: P, offset: u64) -> Result<Page, Error>
+    where
+        P: TryInto<AbsPath, Error: Into<InvalidInput>> + Send,
+    {
+        let operation = Operation::get("fs.read", route::FS_READ)
+            .query("path", checked(path)?.as_str())
+            .query("offset", offset.to_string())
+            .accept_bytes();
+        page(self.sandbox.send(operation).await?, offset, PAGE_OF_SERVICE)
     }
 
     async fn page(&self, path: &AbsPath, offset: u64, length: u64) -> Result<Page, Error> {
