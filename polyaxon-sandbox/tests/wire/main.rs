@@ -14,8 +14,10 @@ use polyaxon_sandbox::SandboxClient;
 mod answers;
 mod launch;
 mod pty;
+mod raw;
 mod recorded;
 mod resolve;
+mod streams;
 
 const RUN: &str = "11111111111111111111111111111111";
 const SANDBOX: &str = "/sandbox/v1/test-ns/acme/demo/runs/11111111111111111111111111111111";
