@@ -12,6 +12,7 @@ use polyaxon_client::{Client, Config, ProjectRef, RunUuid, Token};
 use polyaxon_sandbox::SandboxClient;
 
 mod answers;
+mod background;
 mod launch;
 mod pty;
 mod raw;
