@@ -32,7 +32,10 @@ pub use files::{Fs, Ls, Mkdir, Page, Write};
 #[cfg(feature = "client")]
 pub use reader::FileReader;
 #[cfg(feature = "client")]
-pub use transfer::{Comparison, Download, Overwrite, Progress, TransferReceipt, Upload};
+pub use transfer::{
+    Comparison, Download, DownloadDir, Existing, LeftOut, Overwrite, Progress, TransferReceipt,
+    TreeMethod, TreeReceipt, Upload, UploadDir,
+};
 #[cfg(feature = "client")]
 pub use walk::{Walk, WalkError};
 #[cfg(feature = "client")]

@@ -21,6 +21,15 @@ pub enum FileError {
         /// What is there.
         file_type: FileType,
     },
+    /// What should be a directory is something else.
+    #[error("{path} is {}, not a directory", kind(.file_type))]
+    #[non_exhaustive]
+    NotDirectory {
+        /// The path.
+        path: String,
+        /// What is there.
+        file_type: FileType,
+    },
     /// There is something already, and it was not to be replaced.
     #[error("{path} is there already")]
     #[non_exhaustive]
@@ -111,6 +120,8 @@ impl FileError {
         match self {
             // A file that somebody else writes to, or that was cut: who knows by whom.
             Self::Size { .. } => Effect::Unknown,
+            // It can have unpacked a part.
+            Self::Command { command: "tar", .. } => Effect::Unknown,
             _ => Effect::NotApplied,
         }
     }

@@ -1,10 +1,18 @@
 //! Whole files and directories between this machine and the sandbox.
 
+mod disk;
 mod download;
+mod download_dir;
 mod local;
+mod pack;
+mod place;
+mod tree;
+mod unpack;
 mod upload;
+mod upload_dir;
 
 pub use download::Download;
+pub use tree::{DownloadDir, Existing, LeftOut, TreeMethod, TreeReceipt, UploadDir};
 pub use upload::Upload;
 
 use std::fmt;

@@ -5,11 +5,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::stream::{BoxStream, Stream, StreamExt as _};
+use http::StatusCode;
 use polyaxon_client::InvalidInput;
 
 use super::entry::{Entry, FileType, Listing};
 use super::error::FileError;
-use super::files::{Fs, Ls, checked};
+use super::files::{Fs, Ls, checked, is_refused};
 use crate::error::Error;
 use crate::path::AbsPath;
 
@@ -69,6 +70,8 @@ struct Rest {
     pending: Vec<String>,
     /// Whether to begin with one listing of everything.
     at_once: bool,
+    /// How many entries a listing is asked for; `None` is what the service gives unasked.
+    most: Option<u32>,
 }
 
 impl Rest {
@@ -87,8 +90,8 @@ impl Rest {
 
     /// Asks for all at once, which is one request for what is not large. Whether that worked.
     async fn everything(&mut self) -> bool {
-        let how = Ls::new().recursive().max_entries(MOST_ENTRIES);
-        match self.fs.ls_with(&self.root, how).await {
+        let root = self.root.clone();
+        match self.ls(&root, Ls::new().recursive()).await {
             Ok(listing) if !listing.truncated => {
                 self.ready.extend(listing.entries.into_iter().map(Ok));
                 true
@@ -98,17 +101,27 @@ impl Rest {
         }
     }
 
+    async fn ls(&mut self, path: &AbsPath, how: Ls) -> Result<Listing, Error> {
+        let Some(most) = self.most else {
+            return self.fs.ls_with(path, how).await;
+        };
+        match self.fs.ls_with(path, how.max_entries(most)).await {
+            // A service that gives less.
+            Err(error) if is_refused(&error, StatusCode::BAD_REQUEST) => {
+                self.most = None;
+                self.fs.ls_with(path, how).await
+            }
+            listed => listed,
+        }
+    }
+
     async fn list(&mut self, below: String) {
         let path = match below.as_str() {
             "" => Ok(self.root.clone()),
             below => self.root.join(below),
         };
         let listed = match &path {
-            Ok(path) => {
-                self.fs
-                    .ls_with(path, Ls::new().max_entries(MOST_ENTRIES))
-                    .await
-            }
+            Ok(path) => self.ls(path, Ls::new()).await,
             Err(error) => Err(error.clone().into()),
         };
         let path = path.unwrap_or_else(|_| self.root.clone());
@@ -172,6 +185,7 @@ impl Fs {
             ready: VecDeque::new(),
             pending: vec![String::new()],
             at_once: true,
+            most: Some(MOST_ENTRIES),
         };
         Ok(Walk(futures::stream::unfold(rest, Rest::next).boxed()))
     }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use futures::{StreamExt as _, TryStreamExt as _};
 use polyaxon_client::Effect;
 use polyaxon_sandbox::fs::{
-    Comparison, Download, FileError, FileType, Mkdir, Overwrite, Upload, Write,
+    Comparison, Download, DownloadDir, Existing, FileError, FileType, Mkdir, Overwrite, TreeMethod,
+    Upload, UploadDir, Write,
 };
 use polyaxon_sandbox::{AbsPath, Error, Exec, FileMode, SandboxClient};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _, SeekFrom};
@@ -420,4 +421,222 @@ pub async fn a_walk_meets_everything_once(sandbox: &SandboxClient) {
     assert_eq!(fs.try_stat("/tmp/w/none").await.unwrap(), None);
     fs.rm_all("/tmp/w/d").await.unwrap();
     assert_eq!(names_at(sandbox, "/tmp/w").await, ["z"]);
+}
+
+/// What is in a folder, by its name: its kind, its mode, and its content or where it leads.
+fn tree_of(folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    describe(folder, "", &mut all);
+    all.sort();
+    all
+}
+
+fn describe(folder: &Path, below: &str, all: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        let found = entry.path().symlink_metadata().unwrap();
+        let mode = found.permissions().mode() & 0o7777;
+        let seconds = found
+            .modified()
+            .unwrap()
+            .duration_since(std::time::UNIX_EPOCH);
+        let seconds = seconds.unwrap().as_secs();
+        if found.is_dir() {
+            all.push(format!("{name}/ {mode:o} {seconds}"));
+            describe(&entry.path(), &format!("{name}/"), all);
+        } else if found.is_symlink() {
+            let to = std::fs::read_link(entry.path()).unwrap();
+            all.push(format!("{name} -> {}", to.display()));
+        } else {
+            let content = std::fs::read(entry.path()).unwrap();
+            let text = String::from_utf8_lossy(content.get(..20).unwrap_or(&content)).into_owned();
+            all.push(format!(
+                "{name} {mode:o} {seconds} {} {text:?}",
+                content.len()
+            ));
+        }
+    }
+}
+
+/// A folder with all that a folder can hold, but for links out of it.
+fn sample(folder: &Path) {
+    let deep = folder.join("deep/er");
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::create_dir(folder.join("empty")).unwrap();
+    for name in ["a b", "-rf", "new\nline", "é", "deep/er/f", "deep/x%20y"] {
+        std::fs::write(folder.join(name), name).unwrap();
+    }
+    std::fs::write(folder.join("none"), "").unwrap();
+    std::fs::write(folder.join("large"), bytes(300_000)).unwrap();
+    let long = "n".repeat(150);
+    std::fs::create_dir(folder.join(&long)).unwrap();
+    std::fs::write(folder.join(&long).join(&long), "long").unwrap();
+    std::os::unix::fs::symlink("deep/er", folder.join("link")).unwrap();
+    std::os::unix::fs::symlink("../../none", folder.join("deep/er/up")).unwrap();
+    let set = |name: &str, mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(folder.join(name), mode).unwrap();
+    };
+    set("deep/er/f", 0o700);
+    set("none", 0o604);
+    set("empty", 0o711);
+    set("deep/er", 0o555);
+    let past = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    let file = std::fs::File::open(folder.join("a b")).unwrap();
+    file.set_modified(past).unwrap();
+}
+
+/// A directory goes up and comes down with names, modes, times and links.
+pub async fn a_directory_goes_up_and_comes_down_as_it_is(sandbox: &SandboxClient) {
+    let fs = sandbox.fs();
+    let folder = tempfile::tempdir().unwrap();
+    let (here, back) = (folder.path().join("here"), folder.path().join("back"));
+    std::fs::create_dir(&here).unwrap();
+    sample(&here);
+    fs.mkdir("/tmp/trees").await.unwrap();
+    let up = fs
+        .upload_dir(&UploadDir::new(&here, "/tmp/trees/t"))
+        .await
+        .unwrap();
+    assert_eq!((up.files, up.links, up.method), (9, 2, TreeMethod::Archive));
+    assert_eq!((&up.left_out[..], &up.changed[..]), (&[][..], &[][..]));
+    assert!(up.requests < 20, "{} requests", up.requests);
+    assert_eq!(names_at(sandbox, "/tmp/trees").await, ["t"]);
+    let down = fs
+        .download_dir(&DownloadDir::new("/tmp/trees/t", &back))
+        .await
+        .unwrap();
+    assert_eq!(
+        (down.files, down.links, down.bytes),
+        (up.files, up.links, up.bytes)
+    );
+    assert_eq!(down.method, TreeMethod::Archive);
+    assert_eq!(tree_of(&back), tree_of(&here));
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&back), mode(&here));
+    assert_eq!(names_in(folder.path()), ["back", "here"]);
+    let parts: Vec<String> = names_at(sandbox, "/tmp").await;
+    assert!(!parts.iter().any(|name| name.contains("plx-")), "{parts:?}");
+}
+
+/// A directory that is there is added to, replaced, or stays, as the rule says.
+pub async fn a_directory_that_is_there_is_added_to_replaced_or_stays(sandbox: &SandboxClient) {
+    let fs = sandbox.fs();
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().join("here");
+    std::fs::create_dir_all(here.join("sub")).unwrap();
+    std::fs::write(here.join("sub/new"), "new").unwrap();
+    std::fs::write(here.join("both"), "new").unwrap();
+    fs.mkdir_with("/tmp/merge/sub", Mkdir::new().parents())
+        .await
+        .unwrap();
+    for name in ["both", "old", "sub/old"] {
+        fs.write(format!("/tmp/merge/{name}"), "old").await.unwrap();
+    }
+    let upload = UploadDir::new(&here, "/tmp/merge");
+    let error = fs
+        .upload_dir(&upload.clone().existing(Existing::Refuse))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(file_error(&error), FileError::Exists { .. }),
+        "{error}"
+    );
+    fs.upload_dir(&upload).await.unwrap();
+    assert_eq!(
+        names_at(sandbox, "/tmp/merge").await,
+        ["both", "old", "sub"]
+    );
+    assert_eq!(names_at(sandbox, "/tmp/merge/sub").await, ["new", "old"]);
+    assert_eq!(fs.read_text("/tmp/merge/both").await.unwrap(), "new");
+
+    let local = folder.path().join("local");
+    std::fs::create_dir_all(local.join("sub")).unwrap();
+    for name in ["both", "mine", "sub/mine"] {
+        std::fs::write(local.join(name), "mine").unwrap();
+    }
+    let download = DownloadDir::new("/tmp/merge", &local);
+    let refuse = download.clone().existing(Existing::Refuse);
+    let error = fs.download_dir(&refuse).await.unwrap_err();
+    assert!(
+        matches!(file_error(&error), FileError::Exists { .. }),
+        "{error}"
+    );
+    fs.download_dir(&download).await.unwrap();
+    assert_eq!(names_in(&local), ["both", "mine", "old", "sub"]);
+    assert_eq!(names_in(&local.join("sub")), ["mine", "new", "old"]);
+    assert_eq!(std::fs::read_to_string(local.join("both")).unwrap(), "new");
+    // Nothing goes through a link of this machine.
+    let outside = folder.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::remove_dir_all(local.join("sub")).unwrap();
+    std::os::unix::fs::symlink(&outside, local.join("sub")).unwrap();
+    let error = fs.download_dir(&download).await.unwrap_err();
+    assert!(
+        matches!(file_error(&error), FileError::Exists { .. }),
+        "{error}"
+    );
+    assert_eq!(names_in(&outside), Vec::<String>::new());
+
+    fs.upload_dir(&upload.existing(Existing::Replace))
+        .await
+        .unwrap();
+    assert_eq!(names_at(sandbox, "/tmp/merge").await, ["both", "sub"]);
+    fs.download_dir(&download.existing(Existing::Replace))
+        .await
+        .unwrap();
+    assert_eq!(names_in(&local), ["both", "sub"]);
+    assert_eq!(names_in(folder.path()), ["here", "local", "outside"]);
+    let error = fs
+        .download_dir(&DownloadDir::new("/tmp/merge/both", &here))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(file_error(&error), FileError::NotDirectory { .. }),
+        "{error}"
+    );
+}
+
+/// Of a directory that is hostile, nothing comes that does harm, and the receipt says what did not.
+pub async fn nothing_harmful_comes_with_a_directory(sandbox: &SandboxClient) {
+    let fs = sandbox.fs();
+    let make = Exec::shell(
+        "mkdir h && cd h && mkfifo fifo && ln -s /etc/passwd out && ln -s ../.. up && ln -s f in \
+         && echo x > f && chmod 4755 f && ln -s in/../../.. odd",
+    )
+    .workdir("/tmp");
+    sandbox
+        .process()
+        .exec(&make)
+        .await
+        .unwrap()
+        .ensure_success()
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("to");
+    let receipt = fs
+        .download_dir(&DownloadDir::new("/tmp/h", &to))
+        .await
+        .unwrap();
+    let mut left: Vec<&str> = receipt
+        .left_out
+        .iter()
+        .map(|left| left.name.as_str())
+        .collect();
+    left.sort_unstable();
+    assert_eq!(left, ["fifo", "odd", "out", "up"]);
+    assert_eq!(names_in(&to), ["f", "in"]);
+    let mode = std::fs::metadata(to.join("f"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o7777, 0o755);
+    let few = DownloadDir::new("/tmp/h", folder.path().join("few")).max_entries(3);
+    let error = fs.download_dir(&few).await.unwrap_err();
+    assert!(
+        matches!(file_error(&error), FileError::Archive { .. }),
+        "{error}"
+    );
+    assert_eq!(names_in(folder.path()), ["to"]);
 }

@@ -9,3 +9,4 @@ mod durable;
 mod lifecycle;
 mod mistakes;
 mod terminals;
+mod transfers;

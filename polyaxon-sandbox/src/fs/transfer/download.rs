@@ -10,6 +10,7 @@ use futures::StreamExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
+use super::disk;
 use super::local::{self, Note, Part};
 use super::{Account, Listener, Overwrite, Progress, TransferReceipt, hex};
 use crate::blocking::blocking;
@@ -359,7 +360,7 @@ async fn finish(
         .modified
         .and_then(|time| SystemTime::try_from(time).ok());
     let finished = blocking(move || {
-        local::set_mode(&file, mode)?;
+        disk::set_mode(&file, mode)?;
         if let Some(modified) = modified {
             file.set_modified(modified)?;
         }

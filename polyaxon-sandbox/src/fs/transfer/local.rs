@@ -12,7 +12,6 @@ use tempfile::TempPath;
 use tokio::sync::mpsc;
 
 use super::Overwrite;
-use crate::path::FileMode;
 
 /// How much is read at once to compute a digest.
 const BLOCK: usize = 256 << 10;
@@ -200,32 +199,6 @@ pub(super) fn read_page(file: &mut File, length: usize) -> io::Result<Bytes> {
 pub(super) fn state(file: &File) -> io::Result<(u64, Option<SystemTime>)> {
     let found = file.metadata()?;
     Ok((found.len(), found.modified().ok()))
-}
-
-/// The permission bits of a file of this machine.
-#[cfg(unix)]
-pub(super) fn mode_of(metadata: &std::fs::Metadata) -> FileMode {
-    use std::os::unix::fs::PermissionsExt as _;
-    FileMode::from_st_mode(metadata.permissions().mode())
-}
-
-/// The permission bits of a file of this machine.
-#[cfg(not(unix))]
-pub(super) fn mode_of(_metadata: &std::fs::Metadata) -> FileMode {
-    FileMode::FILE
-}
-
-/// Sets the permission bits, where the system has such.
-#[cfg(unix)]
-pub(super) fn set_mode(file: &File, mode: FileMode) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.set_permissions(std::fs::Permissions::from_mode(mode.bits()))
-}
-
-/// Sets the permission bits, where the system has such.
-#[cfg(not(unix))]
-pub(super) fn set_mode(_file: &File, _mode: FileMode) -> io::Result<()> {
-    Ok(())
 }
 
 /// Makes what was renamed in a folder outlast a power failure, where the system can.

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use super::local;
 use super::{Account, Listener, Overwrite, Progress, TransferReceipt, hex, random_word};
+use super::{disk, local};
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::fs::append::{Appender, Begin};
@@ -390,7 +390,7 @@ async fn open(upload: &Upload) -> Result<Source, Error> {
         }
         let file = File::open(&from)?;
         let (size, modified) = local::state(&file)?;
-        let mode = local::mode_of(&found);
+        let mode = disk::mode_of(&found);
         Ok(Ok(Source {
             file,
             size,
