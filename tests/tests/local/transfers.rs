@@ -200,10 +200,15 @@ async fn a_download_goes_on_where_its_answer_broke() {
             .server
             .faults()
             .add(reads(Fault::CutAfter(cut)).skip(1).times(2));
-        let download = Download::new("/tmp/t", &to).page_size(page()).sha256();
+        let download = Download::new("/tmp/t", &to)
+            .page_size(page())
+            .parallel(1)
+            .sha256();
         let receipt = fs.download(&download).await.unwrap();
         assert_eq!(receipt.comparison, Comparison::Same);
-        assert_eq!(receipt.retries, 2, "cut after {cut}");
+        // What is left of the page then is too short to be cut.
+        let cuts = if cut == page() - 1 { 1 } else { 2 };
+        assert_eq!(receipt.retries, cuts, "cut after {cut}");
         assert!(std::fs::read(&to).unwrap() == content);
     }
 }
@@ -233,6 +238,7 @@ async fn a_download_is_resumed_unless_the_file_is_another_one() {
     let to = folder.path().join("to");
     let download = Download::new("/tmp/t", &to)
         .page_size(page())
+        .parallel(1)
         .sha256()
         .resume();
     let broken = || reads(Fault::CutAfter(0)).skip(2).times(6);
