@@ -302,9 +302,11 @@ async fn a_file_that_changes_meanwhile_is_not_taken_for_one_that_did_not() {
     let changing = |file: PathBuf| {
         move |now: polyaxon_sandbox::fs::Progress| {
             if now.bytes > 0 {
-                let mut content = std::fs::read(&file).unwrap();
-                content.push(0);
-                std::fs::write(&file, content).unwrap();
+                let mut file = std::fs::OpenOptions::new()
+                    .append(true)
+                    .open(&file)
+                    .unwrap();
+                std::io::Write::write_all(&mut file, b"more").unwrap();
             }
         }
     };
