@@ -6,7 +6,7 @@ use crate::operations::Op;
 use crate::proxy::Seen;
 
 /// How many borders a sample has, besides those that are always in it.
-const SAMPLE: usize = 32;
+const SAMPLE: usize = 12;
 /// A stall that the caller has to end.
 const FOR_EVER: Duration = Duration::from_secs(60);
 /// A stall of a call whose caller waits for longer than a test may take; then it is cut.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -37,11 +37,22 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    pub(crate) async fn start(service: SocketAddr, fault: Option<Fault>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+    pub(crate) fn start(service: SocketAddr, fault: Option<Fault>) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let serving = tokio::spawn(serve(listener, service, fault, Arc::clone(&seen)));
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = socket.local_addr().unwrap();
+        let serving = match fault {
+            // The port is ours, and nobody listens.
+            Some(fault) if fault.kind == Kind::Refuse => tokio::spawn(async move {
+                std::future::pending::<()>().await;
+                drop(socket);
+            }),
+            _ => {
+                let listener = socket.listen(16).unwrap();
+                tokio::spawn(serve(listener, service, fault, Arc::clone(&seen)))
+            }
+        };
         Self {
             address,
             seen,
@@ -66,10 +77,6 @@ async fn serve(
     fault: Option<Fault>,
     seen: Arc<Mutex<Seen>>,
 ) {
-    let refuse = |fault: &Fault| fault.kind == Kind::Refuse;
-    if fault.as_ref().is_some_and(refuse) {
-        return;
-    }
     let mut left = match fault.as_ref().map(|fault| fault.often) {
         None => 0,
         Some(Often::Once) => 1,
@@ -116,8 +123,10 @@ impl Pair {
         let (in_request, in_answer) = (at(Side::Request), at(Side::Answer));
         self.client.set_nodelay(true).unwrap();
         self.server.set_nodelay(true).unwrap();
-        while self.request(in_request).await == Goes::On && self.answer(in_answer).await == Goes::On
-        {
+        // What comes later on the connection gets through.
+        let mut faults = (in_request, in_answer);
+        while self.request(faults.0).await == Goes::On && self.answer(faults.1).await == Goes::On {
+            faults = (None, None);
         }
     }
 
