@@ -4,6 +4,8 @@ use std::io;
 #[cfg(feature = "client")]
 use std::time::Duration;
 
+#[cfg(feature = "client")]
+use polyaxon_client::runs::{Run, RunStatus};
 use polyaxon_client::{Effect, InvalidInput, RunUuid};
 
 #[cfg(feature = "client")]
@@ -109,6 +111,18 @@ pub enum Error {
     #[cfg(feature = "client")]
     #[error(transparent)]
     File(#[from] FileError),
+    /// No sandbox fits what was asked for.
+    #[cfg(feature = "client")]
+    #[error("there is no sandbox {wanted}")]
+    #[non_exhaustive]
+    NoSandbox {
+        /// What was asked for, in words.
+        wanted: String,
+    },
+    /// Several sandboxes fit what was asked for, and one was wanted.
+    #[cfg(feature = "client")]
+    #[error(transparent)]
+    Ambiguous(Box<Ambiguous>),
     /// A terminal was created, and could not be attached to. It lives until it is deleted, or has
     /// been left alone for long.
     #[cfg(feature = "client")]
@@ -159,6 +173,8 @@ impl Error {
             // Waiting changes nothing.
             #[cfg(feature = "client")]
             Self::StillRunning { .. } | Self::NotStarted { .. } => Effect::NotApplied,
+            #[cfg(feature = "client")]
+            Self::NoSandbox { .. } | Self::Ambiguous(_) => Effect::NotApplied,
             #[cfg(feature = "client")]
             Self::EndUnknown { .. } => Effect::Unknown,
             #[cfg(feature = "client")]
@@ -274,6 +290,37 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// Several sandboxes where one was wanted.
+#[cfg(feature = "client")]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{} sandboxes are {wanted}: {}", candidates.len(), named(candidates))]
+#[non_exhaustive]
+pub struct Ambiguous {
+    /// What was asked for, in words.
+    pub wanted: String,
+    /// Those that fit, the newest first.
+    pub candidates: Vec<Run>,
+}
+
+/// The first of them by id, name and status.
+#[cfg(feature = "client")]
+fn named(candidates: &[Run]) -> String {
+    const SHOWN: usize = 10;
+    let mut names: Vec<String> = candidates
+        .iter()
+        .take(SHOWN)
+        .map(|run| {
+            let name = run.name.as_deref().unwrap_or("no name");
+            let status = run.status.as_ref().map_or("no status", RunStatus::as_str);
+            format!("{} ({name}, {status})", run.uuid)
+        })
+        .collect();
+    if candidates.len() > SHOWN {
+        names.push(format!("and {} more", candidates.len() - SHOWN));
+    }
+    names.join(", ")
 }
 
 impl From<InvalidInput> for Error {

@@ -35,7 +35,11 @@
 //!
 //! | method | on the wire | repeated |
 //! |---|---|---|
-//! | [`SandboxClient::create`] | `POST /api/v1/{owner}/{project}/runs` | only where it surely did not arrive |
+//! | [`SandboxClient::create`], [`launch`](SandboxClient::launch) | `POST /api/v1/{owner}/{project}/runs` | only where it surely did not arrive; with a launch id the run is looked for |
+//! | [`Sandboxes::list`], [`connect`](Sandboxes::connect), [`created`](Sandboxes::created) | `GET …/runs?query=…`, then `GET …/runs/{uuid}` | yes |
+//! | [`Sandboxes::stop`] | the same, then `POST …/runs/{uuid}/stop` | yes |
+//! | [`SandboxClient::connect`], [`of_this_pod`](SandboxClient::of_this_pod) | nothing | – |
+//! | [`SandboxClient::service_url`] | `GET …/runs/{uuid}/namespace`, once | yes |
 //! | [`SandboxClient::ping`] | `GET ping` | yes |
 //! | [`SandboxClient::resolve`], [`look_up`](SandboxClient::look_up) | the `GET` that can tell | yes |
 //! | [`SandboxClient::stop`] | `POST …/runs/{uuid}/stop` | yes |
@@ -78,10 +82,10 @@ mod spec;
 pub mod wire;
 
 #[cfg(feature = "client")]
-pub use client::{Pending, SandboxClient};
+pub use client::{Find, Pending, SandboxClient, Sandboxes, StopReport};
 pub use error::Error;
 #[cfg(feature = "client")]
-pub use error::Uncertain;
+pub use error::{Ambiguous, Uncertain};
 pub use path::{AbsPath, FileMode};
 pub use ping::Ping;
 pub use process::Exec;

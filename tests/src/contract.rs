@@ -3,6 +3,7 @@
 
 pub mod background;
 pub mod files;
+pub mod lifecycle;
 pub mod processes;
 pub mod pty;
 pub mod streams;
@@ -67,6 +68,8 @@ macro_rules! for_each_contract {
             transfers::a_directory_goes_up_and_comes_down_as_it_is,
             transfers::a_directory_that_is_there_is_added_to_replaced_or_stays,
             transfers::nothing_harmful_comes_with_a_directory,
+            lifecycle::a_sandbox_is_listed_among_those_of_its_project,
+            lifecycle::the_url_of_a_port_names_the_run,
             pty::a_shell_answers_through_its_terminal,
             pty::what_was_written_before_the_attachment_is_replayed,
             pty::a_size_is_seen_by_the_program_however_early_it_comes,

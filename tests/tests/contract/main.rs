@@ -15,7 +15,7 @@ mod ways;
 use std::future::Future;
 
 use polyaxon_local::Quirk;
-use polyaxon_tests::contract::{background, files, processes, pty, streams, transfers};
+use polyaxon_tests::contract::{background, files, lifecycle, processes, pty, streams, transfers};
 use polyaxon_tests::for_each_contract;
 
 /// Runs one function of the contract. One that is named in `cannot` has to fail.

@@ -6,6 +6,7 @@
 )]
 
 mod durable;
+mod found_again;
 mod lifecycle;
 mod mistakes;
 mod terminals;

@@ -62,9 +62,7 @@ fn spec(call: &str) -> Option<SandboxSpec> {
         "create.pending" => plain().pending_approval(),
         "create.image" => image(),
         "create.cmd_str" => image().command_line("sleep infinity"),
-        "create.cmd_list" => content(json!({
-            "container": {"image": "python:3.11"}, "cmd": ["pip install x", "sleep infinity"],
-        })),
+        "create.cmd_list" => image().command_lines(["pip install x", "sleep infinity"]),
         "create.env" => plain().env("A", "1"),
         "create.resources" => plain().cpu("500m..1").memory("512Mi..1Gi").gpu(1),
         "create.resources_numbers" => plain().cpu(0.5).memory(1024).gpu("1..2"),
