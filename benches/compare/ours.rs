@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use polyaxon_sandbox::fs::{Download, Ls, Upload};
+use polyaxon_sandbox::fs::{Download, Ls, Upload, UploadDir};
 use polyaxon_sandbox::process::{ExecEvents, LogStream, StreamEvent};
 use polyaxon_sandbox::{Exec, SandboxClient};
 use tokio::runtime::{Builder, Runtime};
@@ -33,6 +33,7 @@ pub(crate) fn work() -> Result<()> {
                 "download" => download(&sandbox, task, &scratch.path().join("down")).await,
                 "upload" => upload(&sandbox, task, &scratch.path().join("up")).await,
                 "files" => files(&sandbox, task).await,
+                "directory" => directory(&sandbox, task, &scratch.path().join("files")).await,
                 "follow" => follow(&sandbox, task.count).await,
                 "idle" => idle(&sandbox, task.count).await,
                 other => bail!("no such scenario: {other}"),
@@ -97,6 +98,23 @@ async fn files(sandbox: &SandboxClient, task: &Task) -> Result<Done> {
     Ok(Done {
         samples: vec![took],
         check: format!("{} files", count(sandbox, "/tmp/files-ours").await?),
+    })
+}
+
+async fn directory(sandbox: &SandboxClient, task: &Task, from: &Path) -> Result<Done> {
+    sandbox.fs().rm_all("/tmp/directory-ours").await?;
+    fs::create_dir(from)?;
+    let bytes = vec![b'x'; usize::try_from(task.size)?];
+    for number in 0..task.count {
+        fs::write(from.join(format!("f{number}")), &bytes)?;
+    }
+    let started = Instant::now();
+    sandbox.fs().upload_dir(&UploadDir::new(from, "/tmp/directory-ours")).await?;
+    let took = started.elapsed().as_secs_f64();
+    fs::remove_dir_all(from)?;
+    Ok(Done {
+        samples: vec![took],
+        check: format!("{} files", count(sandbox, "/tmp/directory-ours").await?),
     })
 }
 
