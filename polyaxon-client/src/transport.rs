@@ -38,6 +38,8 @@ mod sse;
 mod stream;
 mod upgrade;
 
+#[cfg(any(fuzzing, test))]
+pub(crate) use classify::answer as error_of_answer;
 pub use operation::{Operation, Repeat};
 pub use sse::{SseDecoder, SseError, SseEvent};
 pub use stream::AnswerStream;
