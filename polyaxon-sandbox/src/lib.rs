@@ -44,6 +44,18 @@
 //! | [`SandboxClient::resolve`], [`look_up`](SandboxClient::look_up) | the `GET` that can tell | yes |
 //! | [`SandboxClient::stop`] | `POST …/runs/{uuid}/stop` | yes |
 //! | [`process().exec`](process::Process::exec) | `POST exec` | only where it surely did not run |
+//! | [`exec_stream`](process::Process::exec_stream), [`exec_with`](process::Process::exec_with) | `POST exec/stream`; at its end `GET exec/bg/{id}`; `GET …/logs` for what the stream lacks | only where it surely did not run; the reads yes |
+//! | [`ExecEvents::terminate`](process::ExecEvents::terminate) | as [`BgExec::delete`](process::BgExec::delete) | as that |
+//! | [`exec_bg`](process::Process::exec_bg) | `POST exec/bg` | only where it surely did not run; with a tag it can be looked up |
+//! | [`list`](process::Process::list), [`list_tagged`](process::Process::list_tagged) | `GET exec/bg` | yes |
+//! | [`BgExec::status`](process::BgExec::status), [`logs`](process::BgExec::logs) | `GET exec/bg/{id}`, `GET exec/bg/{id}/logs` | yes |
+//! | [`BgExec::follow`](process::BgExec::follow), `follow_both`, `follow_from`, [`output`](process::BgExec::output) | `GET …/logs?follow=true`, page by page, then `GET exec/bg/{id}` | yes, for a minute |
+//! | [`BgExec::wait`](process::BgExec::wait) | `GET exec/bg/{id}`; between two of them `GET …/logs?follow=true`, or a pause | yes, up to its limit |
+//! | [`BgExec::signal`](process::BgExec::signal) | `POST exec/bg/{id}/signal` | only where it surely did not arrive |
+//! | [`BgExec::terminate`](process::BgExec::terminate) | a signal, `wait`, another signal | each signal once more where its answer is lost |
+//! | [`BgExec::delete`](process::BgExec::delete) | `DELETE exec/bg/{id}` | once; not found is then gone |
+//! | [`full_output`](process::Process::full_output) | `GET …/logs` of what was cut | yes |
+//! | [`durable`](process::Process::durable), [`reattach`](process::Process::reattach) | `POST exec/bg` with a tag, then as `follow_from` and `delete` | yes: found by its tag, and sent again only where the service refuses it twice |
 //! | [`fs().read`](fs::Fs::read), `read_text`, `read_range`, `read_page` | `GET fs/read` | yes |
 //! | [`fs().write`](fs::Fs::write) | `POST fs/write` | yes; with [`append`](fs::Write::append) only where it surely did not arrive |
 //! | [`fs().stat`](fs::Fs::stat), [`ls`](fs::Fs::ls) | `GET fs/stat`, `GET fs/ls` | yes |

@@ -9,5 +9,6 @@ mod durable;
 mod found_again;
 mod lifecycle;
 mod mistakes;
+mod once;
 mod terminals;
 mod transfers;
