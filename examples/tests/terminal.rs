@@ -26,7 +26,7 @@ fn program() -> PathBuf {
     let built = tests.ancestors().nth(2).unwrap().join("examples/terminal");
     assert!(
         built.is_file(),
-        "{built:?} is not built: cargo build -p examples --examples"
+        "{built:?} is not built: cargo build -p examples --example terminal"
     );
     built
 }
