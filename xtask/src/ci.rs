@@ -137,7 +137,20 @@ fn examples() -> Result<()> {
     let handle = handle
         .to_str()
         .context("the path of target/ is not UTF-8")?;
-    local("background", &["--handle", handle])
+    local("background", &["--handle", handle])?;
+
+    // It needs a terminal, which its test has; each wait in it has a limit.
+    let build = [
+        "build",
+        "--quiet",
+        "-p",
+        "examples",
+        "--example",
+        "terminal",
+    ];
+    step::run("example terminal, built", &mut cargo(&build)?)?;
+    let test = ["test", "--quiet", "-p", "examples", "--test", "terminal"];
+    step::run("example terminal, in a terminal", &mut cargo(&test)?)
 }
 
 fn fresh(folder: &Path) -> Result<()> {
