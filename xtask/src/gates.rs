@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -43,9 +43,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         ["--offline"] => Flags { offline: true },
         other => bail!("gates knows `--offline`, and not {other:?}"),
     };
-    for (tool, version) in TOOLS {
-        find(tool, version)?;
-    }
+    find_tools()?;
     deny(flags)?;
     step::run("unused dependencies", &mut cargo(&["machete"])?)?;
     features()?;
@@ -58,15 +56,23 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn find(tool: &str, version: &str) -> Result<()> {
-    let answers = cargo(&[tool, "--version"])?
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
+fn find_tools() -> Result<()> {
+    let output = cargo(&["--list"])?.output().context("cannot start cargo")?;
+    let known = String::from_utf8_lossy(&output.stdout).into_owned();
+    let is_known = |tool: &str| {
+        let mut names = known
+            .lines()
+            .filter_map(|line| line.split_whitespace().next());
+        names.any(|name| name == tool)
+    };
+    let missing = TOOLS.into_iter().filter(|(tool, _)| !is_known(tool));
+    let install: Vec<String> = missing
+        .map(|(tool, version)| format!("cargo install --locked cargo-{tool}@{version}"))
+        .collect();
     ensure!(
-        answers,
-        "cargo-{tool} is missing: cargo install --locked cargo-{tool}@{version}"
+        install.is_empty(),
+        "tools are missing:\n{}",
+        install.join("\n")
     );
     Ok(())
 }
