@@ -45,7 +45,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     };
     find_tools()?;
     deny(flags)?;
-    step::run("unused dependencies", &mut cargo(&["machete"])?)?;
+    step::run(
+        "unused dependencies",
+        // Where a package is built or run, it takes its own name for a folder to look at.
+        cargo(&["machete"])?.env_remove("CARGO_PKG_NAME"),
+    )?;
     features()?;
     semver()?;
     fuzz()?;
