@@ -71,6 +71,8 @@
 //! | [`AttachedPty`](pty::AttachedPty): `write`, `resize`, `signal` | a frame | no |
 //! | [`AttachedPty::reattach`](pty::AttachedPty::reattach) | a close, then as `attach` | as its parts, for 5 s |
 //!
+//! Coming from the Python client: [`from_python`], method by method.
+//!
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `client` | yes | [`SandboxClient`] and all that calls a service. Without it: [`wire`] and the data types, for those who write a service |
@@ -82,6 +84,8 @@ mod blocking;
 #[cfg(feature = "client")]
 mod client;
 mod error;
+#[cfg(feature = "client")]
+pub mod from_python;
 pub mod fs;
 mod path;
 mod ping;
