@@ -23,6 +23,7 @@ mod decode;
 pub(super) mod event;
 pub(super) mod lines;
 mod source;
+mod text;
 
 /// How a command is streamed. Default: 60 s of silence, events of 32 MiB, and, where the command
 /// has a time limit, half a minute more than that in all.
