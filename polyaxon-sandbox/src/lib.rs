@@ -61,6 +61,16 @@
 //! | [`fs().stat`](fs::Fs::stat), [`ls`](fs::Fs::ls) | `GET fs/stat`, `GET fs/ls` | yes |
 //! | [`fs().mkdir`](fs::Fs::mkdir), [`rm`](fs::Fs::rm) | `POST fs/mkdir`, `DELETE fs/rm` | only where it surely did not arrive |
 //! | [`mkdir_with`](fs::Fs::mkdir_with) [`parents`](fs::Mkdir::parents), [`rm_all`](fs::Fs::rm_all) | the same, with parents or recursive | yes |
+//! | [`fs().exists`](fs::Fs::exists), [`try_stat`](fs::Fs::try_stat) | `GET fs/stat` | yes |
+//! | [`fs().walk`](fs::Fs::walk) | `GET fs/ls`, once or for each directory | yes |
+//! | [`fs().append_at`](fs::Fs::append_at) | `GET fs/stat`, `POST fs/write` | where the size says that it did not arrive |
+//! | [`fs().rename`](fs::Fs::rename) | `GET fs/stat`, `POST exec` of `mv` | where the old name is still there |
+//! | [`fs().reader`](fs::Fs::reader) | `GET fs/stat`, `GET fs/read` by pages | yes, from the byte where it broke |
+//! | [`fs().writer`](fs::Fs::writer) | `POST fs/write` by pages | the first; others as `append_at` |
+//! | [`fs().download`](fs::Fs::download) | `GET fs/stat`, `GET fs/read` by pages, `POST exec` of `sha256sum` if asked | yes |
+//! | [`fs().upload`](fs::Fs::upload) | as `writer` to a new file, `POST exec` of `sha256sum` if asked and of `mv`; `DELETE fs/rm` of what is left | as its parts |
+//! | [`fs().download_dir`](fs::Fs::download_dir) | `POST exec` of `tar`, pages of its archive, `DELETE fs/rm`; without `tar` as `walk` and `reader` | yes |
+//! | [`fs().upload_dir`](fs::Fs::upload_dir) | an archive as `writer`, `POST exec` of `tar` and `mv`, `DELETE fs/rm`; without `tar` as `mkdir` and `writer` | as its parts |
 //! | [`pty().create`](pty::Ptys::create) | `POST pty` | only where it surely did not arrive |
 //! | [`pty().open`](pty::Ptys::open) | `POST pty`, then as `attach` with replay | as its parts |
 //! | [`pty().list`](pty::Ptys::list), `list_tagged`, [`get`](pty::Ptys::get) | `GET pty`, `GET pty/{id}` | yes |

@@ -130,6 +130,7 @@ fn examples() -> Result<()> {
         step::run(&format!("example {name}"), &mut cargo(&arguments)?)
     };
     local("stream", &[])?;
+    local("transfer", &[])?;
     let handle = root()?.join("target/xtask/background.json");
     if handle.exists() {
         std::fs::remove_file(&handle)?;

@@ -8,6 +8,7 @@
 mod durable;
 mod found_again;
 mod lifecycle;
+mod memory;
 mod mistakes;
 mod once;
 mod terminals;
