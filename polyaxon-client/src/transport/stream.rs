@@ -96,6 +96,15 @@ impl AnswerStream {
         }
     }
 
+    /// The next bytes if they are there, as [`chunk`](Self::chunk) gives them, but for its limit for
+    /// silence: for those who await `chunk` where nothing is there.
+    ///
+    /// # Errors
+    /// As [`chunk`](Self::chunk), but for silence.
+    pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Error>> {
+        self.pieces.poll_recv(context).map(Option::transpose)
+    }
+
     /// The error of a body that came whole and says what it must not, or stops before it should.
     #[must_use]
     pub fn broken(&self, problem: impl Into<String>) -> Error {

@@ -277,6 +277,7 @@ impl Stream for ExecEvents {
                         self.state = State::Done;
                         return Poll::Ready(None);
                     }
+                    Ok(Step::Work) if source.poll_read(context).is_ready() => continue,
                     Ok(Step::Work) => {
                         if let State::Ready(mut source) =
                             std::mem::replace(&mut self.state, State::Done)
