@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polyaxon_client::Effect;
-use polyaxon_sandbox::process::{Chunk, Cursor, ExecEvents, StreamEvent, Streaming, Termination};
+use polyaxon_sandbox::process::{
+    Chunk, Cursor, ExecEvents, ExecId, StreamEvent, Streaming, Termination,
+};
 use polyaxon_sandbox::{Error, Exec, SandboxClient};
 
 use super::raw::{Answer, EVENTS, Raw, absent, events, json};
