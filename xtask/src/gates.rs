@@ -146,7 +146,7 @@ fn fuzz() -> Result<()> {
             .args([corpus, seeds])
             .arg("--")
             .arg(format!("-max_total_time={FUZZ_SECONDS}"))
-            .arg("-verbosity=0")
+            .args(["-verbosity=0", "-print_funcs=0"])
             .current_dir(&folder)
             // The sanitizer's library is there; only its flag wants to be asked for like this.
             .env("RUSTC_BOOTSTRAP", "1");
