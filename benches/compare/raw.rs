@@ -182,8 +182,9 @@ fn download(place: &Place, task: &Task, to: &Path) -> Result<Done> {
     let mut command = curl(place);
     for page in 0..task.size.div_ceil(PAGE) {
         let offset = page * PAGE;
+        let length = PAGE.min(task.size - offset);
         command.arg(format!(
-            "{}{}?path=/tmp/large&offset={offset}&length={PAGE}",
+            "{}{}?path=/tmp/large&offset={offset}&length={length}",
             place.url,
             place.path("fs/read")
         ));

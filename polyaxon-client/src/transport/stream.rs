@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 use hyper::body::Body as _;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, yield_now};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::classify;
 use super::operation::Operation;
@@ -21,11 +21,10 @@ use crate::error::Error;
 const SMALL: usize = 8 << 10;
 /// How much is put together at most.
 const BATCH: usize = 64 << 10;
-/// Small pieces that come so soon after the last ones are a burst, and are gathered for a moment:
-/// to wake the reader for each of them takes longer than to read them all.
-const BURST: Duration = Duration::from_millis(2);
-/// How long.
-const GATHER: Duration = Duration::from_millis(1);
+/// How many turns of the runtime are waited for more, some microseconds each. To wake the reader for
+/// each piece takes longer than to read it: with 4 turns, 128 MiB in pieces of 4 KiB take 0.15 s, with
+/// 1 turn 0.28 s, with 64 turns 0.20 s.
+const TURNS: u32 = 4;
 /// How many batches wait for a reader that is slower than the network. What is beyond waits in the
 /// sockets, and so in the service.
 const WAITING: usize = 2;
@@ -133,7 +132,6 @@ struct Reader {
 impl Reader {
     async fn run(mut self, tell: mpsc::Sender<Result<Bytes, Error>>) {
         let mut batch = BytesMut::new();
-        let mut sent = None::<Instant>;
         let mut next = poll_fn(|context| self.poll(context)).await;
         loop {
             let large = match next {
@@ -154,24 +152,9 @@ impl Reader {
                     return;
                 }
             };
-            let mut gathered = false;
-            let more = loop {
-                if large.is_some() || batch.len() >= BATCH {
-                    break Poll::Pending;
-                }
-                // The library's task needs its turn to hand over what has come already.
-                let ready = match self.ready_now().await {
-                    Poll::Pending => {
-                        yield_now().await;
-                        self.ready_now().await
-                    }
-                    ready @ Poll::Ready(_) => ready,
-                };
-                if ready.is_ready() || gathered || !is_burst(sent) {
-                    break ready;
-                }
-                gathered = true;
-                sleep(GATHER).await;
+            let more = match large.is_none() && batch.len() < BATCH {
+                true => self.soon().await,
+                false => Poll::Pending,
             };
             next = match more {
                 Poll::Ready(more) => more,
@@ -179,7 +162,6 @@ impl Reader {
                     if !send(&tell, batch.split()).await {
                         return;
                     }
-                    sent = Some(Instant::now());
                     if let Some(bytes) = large
                         && tell.send(Ok(bytes)).await.is_err()
                     {
@@ -189,6 +171,18 @@ impl Reader {
                 }
             };
         }
+    }
+
+    /// What comes within some turns of the runtime: the library's task needs its own to hand over
+    /// what has come already.
+    async fn soon(&mut self) -> Poll<Option<Result<Bytes, Error>>> {
+        for _ in 0..TURNS {
+            if let ready @ Poll::Ready(_) = self.ready_now().await {
+                return ready;
+            }
+            yield_now().await;
+        }
+        self.ready_now().await
     }
 
     /// What [`poll`](Self::poll) says at this moment.
@@ -212,11 +206,6 @@ impl Reader {
             });
         }
     }
-}
-
-/// Whether the last pieces were sent just now.
-fn is_burst(sent: Option<Instant>) -> bool {
-    sent.is_some_and(|at| at.elapsed() < BURST)
 }
 
 /// Whether somebody still wants it.
