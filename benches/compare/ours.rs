@@ -149,7 +149,7 @@ async fn download(sandbox: &SandboxClient, task: &Task, to: &Path) -> Result<Don
     let started = Instant::now();
     sandbox
         .fs()
-        .download(&Download::new("/tmp/large", to).without_sync())
+        .download(&Download::new(format!("/tmp/large-{}", task.size), to).without_sync())
         .await?;
     let took = started.elapsed().as_secs_f64();
     let got = fs::metadata(to)?.len();

@@ -80,7 +80,7 @@ def run_events(count, size):
 
 def run_download(count, size):
     started = time.perf_counter()
-    SANDBOX.fs.download_file("/tmp/large", SCRATCH / "down", length=size, **PAGE)
+    SANDBOX.fs.download_file("/tmp/large-{}".format(size), SCRATCH / "down", **PAGE)
     took = time.perf_counter() - started
     got = (SCRATCH / "down").stat().st_size
     (SCRATCH / "down").unlink()

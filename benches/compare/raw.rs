@@ -184,9 +184,10 @@ fn download(place: &Place, task: &Task, to: &Path) -> Result<Done> {
         let offset = page * PAGE;
         let length = PAGE.min(task.size - offset);
         command.arg(format!(
-            "{}{}?path=/tmp/large&offset={offset}&length={length}",
+            "{}{}?path=/tmp/large-{}&offset={offset}&length={length}",
             place.url,
-            place.path("fs/read")
+            place.path("fs/read"),
+            task.size
         ));
     }
     let took = timed(command.stdout(fs::File::create(to)?))?;

@@ -131,12 +131,11 @@ fn measure(flags: &Flags, place: &Place) -> Result<Vec<Row>> {
 /// New workers for each scenario: none pays for what another left behind.
 fn compare(flags: &Flags, place: &Place, scenario: Scenario) -> Result<Row> {
     if scenario.work == "download" {
-        let size = if flags.short {
-            scenario.short.1
-        } else {
-            scenario.size
-        };
-        prepare(place, size)?;
+        for side in SIDES {
+            for short in [true, flags.short] {
+                prepare(place, side.task(&scenario, short).size)?;
+            }
+        }
     }
     let takes_part = |side: &Side| *side == Side::Ours || !scenario.only_ours;
     let mut workers = Vec::new();
@@ -195,10 +194,12 @@ fn checked(worker: &mut Worker, task: &Task) -> Result<Done> {
     Ok(done)
 }
 
-/// The file that is downloaded.
+/// A file of this size, to be downloaded.
 fn prepare(place: &Place, size: u64) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
-    let line = format!("yes 0123456789abcdef | head -c {size} > /tmp/large");
+    let line = format!(
+        "test -e /tmp/large-{size} || yes 0123456789abcdef | head -c {size} > /tmp/large-{size}"
+    );
     let exec = polyaxon_sandbox::Exec::shell(line).timeout(std::time::Duration::from_secs(120));
     let sandbox = place.sandbox()?;
     runtime.block_on(async { sandbox.process().exec(&exec).await?.ensure_success() })?;
