@@ -7,7 +7,8 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use url::Url;
 
-use crate::error::{Error, InvalidInput};
+use crate::credentials::Provider;
+use crate::error::{BoxError, Error, InvalidInput};
 use crate::token::Token;
 
 mod sources;
@@ -52,6 +53,7 @@ use sources::Sources;
 pub struct Config {
     host: Setting<Url>,
     token: Option<Setting<Token>>,
+    provider: Option<Provider>,
     scheme: String,
     header: Option<(HeaderName, HeaderValue)>,
     timeout: Duration,
@@ -119,6 +121,12 @@ impl Config {
         Ok(Self::resolve(&Sources::none())?.host(parse_host("host", host)?))
     }
 
+    /// The settings of two files with these texts.
+    #[cfg(any(fuzzing, test))]
+    pub(crate) fn of_texts(client: &str, auth: &str) -> Result<Self, InvalidInput> {
+        Self::resolve(&Sources::of_texts(client, auth)?)
+    }
+
     /// Uses this host. A base path is kept, a final slash does not matter.
     #[must_use]
     pub fn host(mut self, host: Url) -> Self {
@@ -139,11 +147,54 @@ impl Config {
         self
     }
 
+    /// Asks this function for a token before the first call, and again when one was refused with
+    /// 401. Of calls that are refused together one asks; each is then sent once more. It wins over
+    /// a fixed token.
+    ///
+    /// # Examples
+    /// ```
+    /// use polyaxon_client::{Config, Token};
+    ///
+    /// let config = Config::explicit("https://polyaxon.example.org")?
+    ///     .token_provider(|| async { Ok(Token::new(std::fs::read_to_string("/run/token")?)?) });
+    /// assert_eq!(config.token_origin(), None);
+    /// # Ok::<(), polyaxon_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn token_provider<F, R>(mut self, ask: F) -> Self
+    where
+        F: Fn() -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Token, BoxError>> + Send + 'static,
+    {
+        self.provider = Some(Provider::new(ask));
+        self
+    }
+
     /// Sends no token.
     #[must_use]
     pub fn no_token(mut self) -> Self {
         self.token = None;
+        self.provider = None;
         self
+    }
+
+    /// Names the scheme that stands before the token: `Token`, `InternalToken`, `EphemeralToken`, or
+    /// what a gateway wants. Default: `Token`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for what cannot be the name of a scheme.
+    pub fn authentication_type(mut self, scheme: &str) -> Result<Self, Error> {
+        self.scheme = parse_scheme(scheme)?;
+        Ok(self)
+    }
+
+    /// Sends one more header with every call.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for what cannot be the name or the value of one.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
+        self.header = Some(parse_header(name, value)?);
+        Ok(self)
     }
 
     /// The limit of one call from first byte to last, but for calls that have their own.
@@ -192,6 +243,14 @@ impl Config {
     #[must_use]
     pub fn token_origin(&self) -> Option<&Origin> {
         self.token.as_ref().map(|token| &token.origin)
+    }
+
+    pub(crate) fn provider(&self) -> Option<&Provider> {
+        self.provider.as_ref()
+    }
+
+    pub(crate) fn scheme(&self) -> &str {
+        &self.scheme
     }
 
     pub(crate) fn authorization(&self) -> Result<Option<HeaderValue>, InvalidInput> {
@@ -275,6 +334,7 @@ impl Config {
         Ok(Self {
             host,
             token: token.filter(|token| !token.value.is_no_auth()),
+            provider: None,
             scheme,
             header,
             timeout,

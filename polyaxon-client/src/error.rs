@@ -164,6 +164,9 @@ pub enum Error {
     /// An argument cannot be used. Nothing was sent.
     #[error("an argument cannot be used")]
     InvalidInput(#[source] InvalidInput),
+    /// No token could be had to send the call with. Nothing was sent.
+    #[error("there is no token to send")]
+    Token(#[source] BoxError),
     /// The service, or a gateway before it, answered with an error.
     #[error(transparent)]
     Api(Box<ApiError>),
@@ -226,7 +229,7 @@ impl Error {
     #[must_use]
     pub fn effect(&self) -> Effect {
         match self {
-            Self::Config(_) | Self::InvalidInput(_) => Effect::NotApplied,
+            Self::Config(_) | Self::InvalidInput(_) | Self::Token(_) => Effect::NotApplied,
             Self::Api(error) => error.effect,
             Self::Transport { effect, .. } => *effect,
             Self::Decode { .. } => Effect::Applied,

@@ -46,7 +46,12 @@
 mod client;
 #[cfg(feature = "http")]
 mod config;
+#[cfg(feature = "http")]
+mod credentials;
 mod error;
+#[cfg(all(feature = "http", any(fuzzing, test)))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod ids;
 pub mod runs;
 #[cfg(feature = "http")]

@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::error::InvalidInput;
 
-/// A token of the control plane. Its text is never printed, not by `{:?}` either.
+/// A token of the control plane, or of one sandbox's service. Its text is never printed, not by `{:?}` either.
 ///
 /// # Examples
 /// ```
@@ -44,7 +44,15 @@ impl Token {
 
     /// The value of `Authorization`, marked so that HTTP libraries do not print it either.
     pub(crate) fn header(&self, scheme: &str) -> Result<HeaderValue, InvalidInput> {
-        let text = format!("{scheme} {}", self.0.expose_secret());
+        Self::value(format!("{scheme} {}", self.0.expose_secret()))
+    }
+
+    /// The text itself as the value of a header.
+    pub(crate) fn alone(&self) -> Result<HeaderValue, InvalidInput> {
+        Self::value(self.0.expose_secret().to_owned())
+    }
+
+    fn value(text: String) -> Result<HeaderValue, InvalidInput> {
         // The library's own error is dropped: it could quote the text.
         let mut value = HeaderValue::try_from(text).map_err(|_invalid| {
             InvalidInput::new("token", "holds characters that no HTTP header can")

@@ -1,25 +1,49 @@
 //! The only code that knows the HTTP library: URL, token, time limits, repeating, the effect of
 //! every failure, decoding.
 //!
-//! For those who build a typed client on top, as `polyaxon-sandbox` does.
+//! For those who build a typed client on top, as `polyaxon-sandbox` does. A call is an
+//! [`Operation`]; [`Transport::send`] has the whole answer, [`Transport::open`] its bytes as they
+//! come, [`Transport::upgrade`] the bare connection behind a WebSocket handshake.
+//!
+//! Each call is in a `tracing` span named `polyaxon` of level `DEBUG`. It never holds bodies,
+//! queries or secrets:
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `operation` | the call, as its documentation names it: `process.exec` |
+//! | `attempt` | how often it was sent so far |
+//! | `status` | the HTTP status of the last answer |
+//! | `bytes` | the length of the answer's body, decompressed; not for streams |
+//! | `elapsed_ms` | from the first attempt to the whole answer; for streams and WebSockets to its head |
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use backon::BackoffBuilder as _;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode};
-use tokio::time::Instant;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 use url::Url;
 
 use crate::config::Config;
+use crate::credentials::Credentials;
 use crate::error::{Effect, Error, InvalidInput};
+use crate::token::Token;
 
 mod classify;
+mod library;
 mod operation;
+mod sse;
+mod stream;
+mod upgrade;
 
+#[cfg(any(fuzzing, test))]
+pub(crate) use classify::answer as error_of_answer;
 pub use operation::{Operation, Repeat};
+pub use sse::{SseDecoder, SseError, SseEvent};
+pub use stream::AnswerStream;
+pub use upgrade::Upgraded;
 
 /// How long all the attempts of a call may take together, waiting included; no new one begins
 /// after it.
@@ -34,6 +58,8 @@ struct Inner {
     base: Url,
     host: String,
     timeout: Duration,
+    credentials: Arc<Credentials>,
+    config: Config,
 }
 
 impl std::fmt::Debug for Transport {
@@ -79,17 +105,41 @@ impl Transport {
     /// # Errors
     /// [`Error::Config`] where a certificate cannot be used.
     pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+        let credentials = Credentials::of(config)?;
+        Self::with(config.clone(), credentials)
+    }
+
+    fn with(config: Config, credentials: Credentials) -> Result<Self, Error> {
         let base = config.host_url().clone();
         let host = match (base.host_str(), base.port_or_known_default()) {
             (Some(host), Some(port)) => format!("{host}:{port}"),
             _ => base.to_string(),
         };
         Ok(Self(Arc::new(Inner {
-            http: library(config)?,
+            http: library::client(&config)?,
             base,
             host,
             timeout: config.timeouts().1,
+            credentials: Arc::new(credentials),
+            config,
         })))
+    }
+
+    /// A transport with the same settings to another host, which gets `token` in this header and
+    /// not the token of the settings.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where a certificate cannot be used.
+    pub fn elsewhere(&self, host: Url, header: HeaderName, token: &Token) -> Result<Self, Error> {
+        let config = self.0.config.clone().host(host).no_token();
+        let header = (header, token.alone()?);
+        Self::with(config, Credentials::header_only(header))
+    }
+
+    /// Where calls go: scheme, host and base path.
+    #[must_use]
+    pub fn host(&self) -> &Url {
+        &self.0.base
     }
 
     /// Sends a call, and again where that is of use and safe: see [`Repeat`] and [`Effect`].
@@ -102,71 +152,88 @@ impl Transport {
     /// Dropping the future closes the connection if the answer was still due. The service may or
     /// may not carry the call out.
     pub async fn send(&self, operation: Operation) -> Result<Answer, Error> {
-        let span = tracing::debug_span!(
-            "polyaxon",
-            operation = operation.name,
-            attempt = tracing::field::Empty,
-            status = tracing::field::Empty,
-            bytes = tracing::field::Empty,
-        );
-        self.send_within(operation).instrument(span).await
-    }
-
-    async fn send_within(&self, operation: Operation) -> Result<Answer, Error> {
-        let url = self.url(&operation)?;
-        let started = Instant::now();
-        let mut delays = backon::ExponentialBuilder::new()
-            .with_min_delay(Duration::from_millis(100))
-            .with_max_delay(Duration::from_secs(5))
-            .with_max_times(operation.attempts - 1)
-            .with_jitter()
-            .build();
-        let mut attempt = 1;
-        loop {
-            let span = tracing::Span::current();
-            span.record("attempt", attempt);
-            let error = match self.once(&operation, url.clone()).await {
-                Ok(answer) => {
-                    span.record("status", answer.status.as_u16());
-                    span.record("bytes", answer.body.len());
-                    return Ok(answer);
+        let span = operation.span();
+        let call = async {
+            let url = self.url(&operation)?;
+            let mut attempts = Attempts::of(&operation);
+            loop {
+                match self.whole(&operation, url.clone()).await {
+                    Ok(answer) => {
+                        attempts.answered(answer.status);
+                        tracing::Span::current().record("bytes", answer.body.len());
+                        return Ok(answer);
+                    }
+                    Err(error) => attempts.again_after(error).await?,
                 }
-                Err(error) => error,
-            };
-            let safe = operation.repeat == Repeat::Harmless || error.effect() == Effect::NotApplied;
-            let Some(delay) = delays.next().filter(|_| safe && error.is_retryable()) else {
-                return Err(error);
-            };
-            let asked = match &error {
-                Error::Api(error) => error.retry_after(),
-                _ => None,
-            };
-            let wait = asked.map_or(delay, |asked| asked.max(delay));
-            if started.elapsed() + wait > ATTEMPTS_LIMIT {
-                return Err(error);
             }
-            tracing::debug!(?wait, error = %error, "sending again");
-            tokio::time::sleep(wait).await;
-            attempt += 1;
-        }
+        };
+        call.instrument(span).await
     }
 
-    async fn once(&self, operation: &Operation, url: Url) -> Result<Answer, Error> {
-        let inner = &self.0;
-        let mut request = inner
-            .http
-            .request(operation.method.clone(), url)
-            .headers(operation.headers.clone())
-            .timeout(operation.timeout.unwrap_or(inner.timeout));
-        if let Some(body) = &operation.body {
-            request = request.body(body.clone());
-        }
-        let failed = |error| classify::failure(operation, &inner.host, error);
-        let response = request.send().await.map_err(failed)?;
+    /// Sends a call and returns when its answer begins; the body comes piece by piece. The
+    /// beginning is repeated as [`send`](Self::send) repeats, what follows never.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), up to the beginning of the answer.
+    ///
+    /// # Cancel safety
+    /// As [`send`](Self::send).
+    pub async fn open(&self, operation: Operation) -> Result<AnswerStream, Error> {
+        let span = operation.span();
+        let call = async {
+            let url = self.url(&operation)?;
+            let mut attempts = Attempts::of(&operation);
+            loop {
+                match self.begun(&operation, url.clone()).await {
+                    Ok(stream) => {
+                        attempts.answered(stream.status());
+                        return Ok(stream);
+                    }
+                    Err(error) => attempts.again_after(error).await?,
+                }
+            }
+        };
+        call.instrument(span).await
+    }
+
+    /// Turns a connection into a WebSocket's: sends the handshake, checks the answer, and returns
+    /// the connection, on which frames can be exchanged. Token, certificates and proxies are those
+    /// of every other call.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); a service that says no answers with an ordinary error.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn upgrade(&self, operation: Operation) -> Result<Upgraded, Error> {
+        let span = operation.span();
+        let call = async {
+            let url = self.url(&operation)?;
+            let mut attempts = Attempts::of(&operation);
+            loop {
+                match self.switched(&operation, url.clone()).await {
+                    Ok(connection) => {
+                        attempts.answered(StatusCode::SWITCHING_PROTOCOLS);
+                        return Ok(connection);
+                    }
+                    Err(error) => attempts.again_after(error).await?,
+                }
+            }
+        };
+        call.instrument(span).await
+    }
+
+    /// One attempt, up to the whole answer.
+    async fn whole(&self, operation: &Operation, url: Url) -> Result<Answer, Error> {
+        let limit = operation.timeout.unwrap_or(self.0.timeout);
+        let response = self.request(operation, &url, Some(limit)).await?;
         let status = response.status();
         let headers = response.headers().clone();
-        let body = response.bytes().await.map_err(failed)?;
-        if !status.is_success() {
+        let body = response
+            .bytes()
+            .await
+            .map_err(|error| self.failure(operation, error))?;
+        if !status.is_success() || classify::is_page(&headers) {
             return Err(classify::answer(operation, status, &headers, &body));
         }
         Ok(Answer {
@@ -175,6 +242,103 @@ impl Transport {
             headers,
             body,
         })
+    }
+
+    /// One attempt, up to the head of a good answer.
+    async fn begun(&self, operation: &Operation, url: Url) -> Result<AnswerStream, Error> {
+        let response = self.head(operation, &url).await?;
+        let status = response.status();
+        if !status.is_success() || classify::is_page(response.headers()) {
+            return Err(self.refusal(operation, response).await);
+        }
+        Ok(AnswerStream::new(operation, &self.0.host, response))
+    }
+
+    /// One attempt, up to the switched connection.
+    async fn switched(&self, operation: &Operation, url: Url) -> Result<Upgraded, Error> {
+        let key = upgrade::Key::new();
+        let operation = &key.offer(operation.clone());
+        let response = self.head(operation, &url).await?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(self.refusal(operation, response).await);
+        }
+        key.check(operation.name, response.headers())?;
+        let connection = response
+            .upgrade()
+            .await
+            .map_err(|error| self.failure(operation, error))?;
+        Ok(Upgraded::new(connection))
+    }
+
+    /// The beginning of an answer whose body has no limit of its own.
+    async fn head(&self, operation: &Operation, url: &Url) -> Result<reqwest::Response, Error> {
+        let limit = operation.timeout.unwrap_or(self.0.timeout);
+        match timeout(limit, self.request(operation, url, None)).await {
+            Ok(result) => result,
+            Err(_) => Err(classify::silence(operation, &self.0.host, limit)),
+        }
+    }
+
+    /// What an answer says that is not the one that was asked for.
+    async fn refusal(&self, operation: &Operation, response: reqwest::Response) -> Error {
+        let status = response.status();
+        let headers = response.headers().clone();
+        match timeout(self.0.timeout, response.bytes()).await {
+            Ok(Ok(body)) => classify::answer(operation, status, &headers, &body),
+            Ok(Err(error)) => self.failure(operation, error),
+            Err(_) => classify::silence(operation, &self.0.host, self.0.timeout),
+        }
+    }
+
+    /// Sends once; and once more where the token was refused and there is a newer one. Nobody
+    /// carries out what was refused, so that does no harm.
+    async fn request(
+        &self,
+        operation: &Operation,
+        url: &Url,
+        limit: Option<Duration>,
+    ) -> Result<reqwest::Response, Error> {
+        let credentials = &self.0.credentials;
+        let used = credentials.current().await?;
+        let response = self
+            .request_as(operation, url, limit, used.header.clone())
+            .await?;
+        if response.status() != StatusCode::UNAUTHORIZED || !credentials.can_be_renewed() {
+            return Ok(response);
+        }
+        let renewed = credentials.renewed(used.number).await?;
+        self.request_as(operation, url, limit, renewed.header).await
+    }
+
+    async fn request_as(
+        &self,
+        operation: &Operation,
+        url: &Url,
+        limit: Option<Duration>,
+        credential: Option<(HeaderName, HeaderValue)>,
+    ) -> Result<reqwest::Response, Error> {
+        let mut request = self
+            .0
+            .http
+            .request(operation.method.clone(), url.clone())
+            .headers(operation.headers.clone());
+        if let Some((name, value)) = credential {
+            request = request.header(name, value);
+        }
+        if let Some(limit) = limit {
+            request = request.timeout(limit);
+        }
+        if let Some(body) = &operation.body {
+            request = request.body(body.clone());
+        }
+        request
+            .send()
+            .await
+            .map_err(|error| self.failure(operation, error))
+    }
+
+    fn failure(&self, operation: &Operation, error: reqwest::Error) -> Error {
+        classify::failure(operation, &self.0.host, error)
     }
 
     fn url(&self, operation: &Operation) -> Result<Url, Error> {
@@ -186,6 +350,69 @@ impl Transport {
             url.query_pairs_mut().extend_pairs(&operation.query);
         }
         Ok(url)
+    }
+}
+
+/// The attempts of one call: how many there were, and whether there is to be another.
+struct Attempts<'a> {
+    operation: &'a Operation,
+    started: Instant,
+    delays: backon::ExponentialBackoff,
+    count: u32,
+}
+
+impl<'a> Attempts<'a> {
+    fn of(operation: &'a Operation) -> Self {
+        tracing::Span::current().record("attempt", 1);
+        Self {
+            operation,
+            started: Instant::now(),
+            delays: backon::ExponentialBuilder::new()
+                .with_min_delay(Duration::from_millis(100))
+                .with_max_delay(Duration::from_secs(5))
+                .with_max_times(operation.attempts - 1)
+                .with_jitter()
+                .build(),
+            count: 1,
+        }
+    }
+
+    fn answered(&self, status: StatusCode) {
+        let span = tracing::Span::current();
+        span.record("status", status.as_u16());
+        self.took(&span);
+    }
+
+    fn took(&self, span: &tracing::Span) {
+        let elapsed = self.started.elapsed().as_millis();
+        span.record("elapsed_ms", u64::try_from(elapsed).unwrap_or(u64::MAX));
+    }
+
+    /// Waits until the call may be sent again, or gives the error back.
+    async fn again_after(&mut self, error: Error) -> Result<(), Error> {
+        let span = tracing::Span::current();
+        if let Some(status) = error.status() {
+            span.record("status", status.as_u16());
+        }
+        self.took(&span);
+        let safe =
+            self.operation.repeat == Repeat::Harmless || error.effect() == Effect::NotApplied;
+        let Some(delay) = self.delays.next().filter(|_| safe && error.is_retryable()) else {
+            return Err(error);
+        };
+        let asked = match &error {
+            Error::Api(error) => error.retry_after(),
+            _ => None,
+        };
+        let wait = asked.map_or(delay, |asked| asked.max(delay));
+        if self.started.elapsed() + wait > ATTEMPTS_LIMIT {
+            return Err(error);
+        }
+        tracing::debug!(?wait, error = %error, "sending again");
+        tokio::time::sleep(wait).await;
+        self.count += 1;
+        span.record("attempt", self.count);
+        Ok(())
     }
 }
 
@@ -202,80 +429,6 @@ fn check_path(path: &str) -> Result<(), InvalidInput> {
             "path",
             format!("{step:?} cannot be a part of it"),
         )),
-    }
-}
-
-/// Sets the library up: one TLS and proxy configuration, and no retries, redirects or decisions
-/// of its own.
-fn library(config: &Config) -> Result<reqwest::Client, Error> {
-    let config_error = |problem: String| Error::Config(problem.into());
-    // A provider that the program has installed wins; without one `ring` serves.
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error means that another thread was faster, which is as good.
-        drop(rustls::crypto::ring::default_provider().install_default());
-    }
-    let (connect, _) = config.timeouts();
-    let mut headers = HeaderMap::new();
-    if let Some(value) = config.authorization()? {
-        headers.insert(http::header::AUTHORIZATION, value);
-    }
-    if let Some((name, value)) = config.extra_header() {
-        headers.insert(name.clone(), value.clone());
-    }
-    let agent = concat!("polyaxon-rust/", env!("CARGO_PKG_VERSION"));
-    headers.insert(http::header::USER_AGENT, HeaderValue::from_static(agent));
-    let mut builder = reqwest::Client::builder()
-        .default_headers(headers)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .http1_only()
-        .connect_timeout(connect)
-        .pool_idle_timeout(Duration::from_secs(60))
-        .tcp_nodelay(true);
-    if is_loopback(config.host_url()) {
-        builder = builder.no_proxy();
-    }
-    let tls = config.tls();
-    if config.host_url().scheme() == "http" {
-        // Nothing will be verified, so the system's certificates, which a slim container lacks,
-        // need not be there.
-        builder = builder.tls_certs_only([]);
-    } else if let Some(path) = &tls.ca_file {
-        let pem = read(path)?;
-        let certs = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| {
-            config_error(format!("{} holds no certificate: {error}", path.display()))
-        })?;
-        builder = builder.tls_certs_merge(certs);
-    }
-    if let Some((cert, key)) = &tls.identity {
-        let mut pem = read(cert)?;
-        pem.extend(read(key)?);
-        let identity = reqwest::Identity::from_pem(&pem).map_err(|error| {
-            config_error(format!("{} and {}: {error}", cert.display(), key.display()))
-        })?;
-        builder = builder.identity(identity);
-    }
-    if !tls.verify {
-        builder = builder.tls_danger_accept_invalid_certs(true);
-    }
-    builder
-        .build()
-        .map_err(|error| Error::Config(Box::new(error.without_url())))
-}
-
-fn read(path: &std::path::Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|error| {
-        Error::Config(format!("{} cannot be read: {error}", path.display()).into())
-    })
-}
-
-/// A proxy of the surroundings is never what leads to this machine.
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
     }
 }
 

@@ -30,6 +30,7 @@ use crate::limits::Limits;
 use crate::pod::{Ground, Pod};
 use crate::process::{self, BaseEnv};
 use crate::pty::{self, Terminals};
+use crate::quirks::{self, Quirks};
 
 /// One sandbox: its files, its commands, and who may ask for them.
 #[derive(Debug)]
@@ -41,6 +42,7 @@ pub(crate) struct Sandbox {
     pub(crate) files: Files,
     pub(crate) base_env: BaseEnv,
     pub(crate) limits: Limits,
+    pub(crate) quirks: Quirks,
     token: Secret,
     started: Instant,
     activity: Arc<Activity>,
@@ -100,6 +102,7 @@ impl Sandbox {
             files,
             base_env,
             limits,
+            quirks: Quirks::default(),
             token,
             started: Instant::now(),
             activity,
@@ -162,7 +165,7 @@ async fn guard(State(sandbox): State<Arc<Sandbox>>, request: Request, next: Next
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     if method == Method::GET && path.trim_matches('/') == route::PING {
-        return next.run(request).await;
+        return quirks::change(sandbox.quirks, next.run(request).await).await;
     }
     let id = Uuid::new_v4().to_string();
     let begun = Instant::now();
@@ -173,6 +176,7 @@ async fn guard(State(sandbox): State<Arc<Sandbox>>, request: Request, next: Next
         }
         Access::Missing | Access::Wrong => Refusal::unauthorized().into_response(),
     };
+    response = quirks::change(sandbox.quirks, response).await;
     tracing::debug!(
         request = id,
         %method,

@@ -65,6 +65,12 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Another service
+//!
+//! The wire leaves some things open, and services differ. [`LocalServerBuilder::quirks`] makes this
+//! one a service that a client has to get along with too: without `follow`, with tags that are only
+//! labels, with other error codes, and what else [`Quirk`] lists.
+//!
 //! # Features
 //!
 //! | feature | default | what |
@@ -93,6 +99,7 @@ mod limits;
 mod pod;
 mod process;
 mod pty;
+mod quirks;
 mod report;
 mod routes;
 mod server;
@@ -102,5 +109,6 @@ pub use error::Error;
 pub use faults::{Fault, FaultRule, Faults};
 pub use isolation::{Isolation, IsolationLevel};
 pub use limits::{Limits, PtyLimits};
+pub use quirks::Quirk;
 pub use report::{Layer, LayerState, Report};
 pub use server::{LocalDaemon, LocalDaemonBuilder, LocalServer, LocalServerBuilder};

@@ -23,7 +23,9 @@ pub(crate) use self::background::{delete, get, list, logs, send_signal, start};
 pub(crate) use self::child::{Child, Spawned};
 pub(crate) use self::oneshot::exec;
 pub(crate) use self::request::Command;
-pub(crate) use self::signal::{allowed as allowed_signal, name as signal_name};
+pub(crate) use self::signal::{
+    allowed as allowed_signal, name as signal_name, number as signal_number,
+};
 pub(crate) use self::spawn::{BaseEnv, Site, Streams, spawn, workdir_not_found};
 pub(crate) use self::stream::exec_stream;
 pub(crate) use self::table::Table;

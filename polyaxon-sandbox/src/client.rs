@@ -1,20 +1,28 @@
-//! The sandbox client: the life of a sandbox, and the way to its processes and files.
+//! The sandbox client: the life of a sandbox, and the way to its processes, files and terminals.
+
+mod pending;
+mod pod;
+mod sandboxes;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use polyaxon_client::runs::{RunStatus, Runs, Wait};
-use polyaxon_client::transport::{Answer, Operation};
-use polyaxon_client::{Client, Effect, InvalidInput, ProjectRef, RunUuid};
+use http::HeaderName;
+use polyaxon_client::runs::{RunStatus, Runs, ServiceRoute, Wait, check_namespace};
+use polyaxon_client::transport::{Answer, AnswerStream, Operation, Transport, Upgraded};
+use polyaxon_client::{Client, Effect, ProjectRef, RunUuid, Token};
 use tokio::sync::OnceCell;
-use tokio::time::Instant;
+use url::Url;
 
+pub use self::pending::Pending;
+pub use self::sandboxes::{Find, Sandboxes, StopReport};
 use crate::error::Error;
 use crate::fs::Fs;
 use crate::ping::Ping;
 use crate::process::Process;
+use crate::pty::Ptys;
 use crate::spec::SandboxSpec;
-use crate::wire::{GATEWAY_PREFIX, route};
+use crate::wire::{GATEWAY_PREFIX, header, route};
 
 /// How long [`SandboxClient::launch`] waits for a sandbox to be ready.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(300);
@@ -56,21 +64,46 @@ pub struct SandboxClient {
 
 #[derive(Debug)]
 struct Inner {
-    client: Client,
     runs: Runs,
     run: RunUuid,
-    namespace: OnceCell<String>,
+    service: Service,
+}
+
+/// Where the service of the sandbox is called.
+#[derive(Clone, Debug)]
+enum Service {
+    /// Behind the gateway, whose path needs the run's namespace. It is asked for once.
+    Gateway {
+        transport: Transport,
+        namespace: OnceCell<String>,
+    },
+    /// At its own address.
+    Direct(Transport),
+}
+
+impl Service {
+    fn behind_gateway(runs: &Runs, namespace: OnceCell<String>) -> Self {
+        Self::Gateway {
+            transport: runs.transport().clone(),
+            namespace,
+        }
+    }
 }
 
 impl SandboxClient {
     /// Creates a sandbox. The run then exists, which the result names, and is not ready yet.
     ///
+    /// Where the answer is lost and the run can be recognised ([`SandboxSpec::launch_id`]), it is
+    /// looked for, for some seconds; found, it is as if the answer had come.
+    ///
     /// # Errors
     /// What [`SandboxSpec`] refuses, before anything is sent; otherwise as
-    /// [`Runs::create`]. Where the effect is unknown a run may exist.
+    /// [`Runs::create`]. Where the effect is unknown a run may exist: with a launch id,
+    /// [`Sandboxes::created`] looks for it again.
     ///
     /// # Cancel safety
-    /// Not cancel safe: dropping the future can leave a run behind whose id nobody knows.
+    /// Not cancel safe: dropping the future can leave a run behind whose id nobody knows. With a
+    /// launch id it can be found.
     pub async fn create(
         client: &Client,
         project: &ProjectRef,
@@ -78,24 +111,32 @@ impl SandboxClient {
     ) -> Result<Pending, Error> {
         let request = spec.create_run()?;
         let runs = client.runs(project);
-        let run = runs.create(&request).await?;
-        let namespace = OnceCell::new_with(run.namespace().map(str::to_owned));
-        let client = client.clone();
-        let inner = Inner {
-            client,
-            runs,
-            run: run.uuid,
-            namespace,
+        let run = match (runs.create(&request).await, spec.launched_as()) {
+            (Ok(run), _) => run,
+            (Err(error), Some(launch_id)) if error.effect() != Effect::NotApplied => {
+                Sandboxes::of(client, project)
+                    .instead_of_answer(error.into(), launch_id)
+                    .await?
+            }
+            (Err(error), _) => return Err(error.into()),
         };
-        Ok(Pending {
-            sandbox: Self {
-                inner: Arc::new(inner),
-            },
-        })
+        let namespace = OnceCell::new_with(run.namespace().map(str::to_owned));
+        let service = Service::behind_gateway(&runs, namespace);
+        let sandbox = Self {
+            inner: Arc::new(Inner {
+                runs,
+                run: run.uuid,
+                service,
+            }),
+        };
+        Ok(Pending { sandbox })
     }
 
     /// Creates a sandbox and waits up to five minutes until it is ready. Use
     /// [`create`](Self::create) where the run's id has to be kept before anything can go wrong.
+    ///
+    /// The run gets a launch id of its own unless the spec has one, so that it is not lost with an
+    /// answer: see [`SandboxSpec::launch_id`].
     ///
     /// # Errors
     /// As [`create`](Self::create), and [`Error::Launch`] with the run's id where the run exists
@@ -108,7 +149,13 @@ impl SandboxClient {
         project: &ProjectRef,
         spec: &SandboxSpec,
     ) -> Result<Self, Error> {
-        let pending = Self::create(client, project, spec).await?;
+        let pending = match spec.launched_as() {
+            Some(_) => Self::create(client, project, spec).await?,
+            None => {
+                let id = uuid::Uuid::new_v4().simple().to_string();
+                Self::create(client, project, &spec.clone().launch_id(id)).await?
+            }
+        };
         let run = pending.run_uuid();
         pending
             .ready(LAUNCH_LIMIT)
@@ -126,16 +173,34 @@ impl SandboxClient {
     /// [`ping`](Self::ping).
     #[must_use]
     pub fn connect(client: &Client, project: &ProjectRef, run: RunUuid) -> Self {
-        let runs = client.runs(project);
-        let client = client.clone();
+        Self::over(client.runs(project), run)
+    }
+
+    fn over(runs: Runs, run: RunUuid) -> Self {
+        let service = Service::behind_gateway(&runs, OnceCell::new());
         Self {
-            inner: Arc::new(Inner {
-                client,
-                runs,
-                run,
-                namespace: OnceCell::new(),
-            }),
+            inner: Arc::new(Inner { runs, run, service }),
         }
+    }
+
+    /// The same sandbox, whose service is called at its own address and not through the gateway,
+    /// as is possible inside the cluster: `http://{pod}:9090`. The service gets its own token,
+    /// which is the pod's `POLYAXON_SANDBOX_TOKEN`, and not the client's. What is asked of the
+    /// platform (its status, a stop) goes where it went before.
+    ///
+    /// # Errors
+    /// `Config` where a certificate of the settings cannot be used, `InvalidInput` where no header
+    /// can hold the token.
+    pub fn direct(&self, service: Url, token: &Token) -> Result<Self, Error> {
+        let transport = match &self.inner.service {
+            Service::Gateway { transport, .. } | Service::Direct(transport) => transport,
+        };
+        let name = HeaderName::from_static(header::SANDBOX_TOKEN);
+        let service = Service::Direct(transport.elsewhere(service, name, token)?);
+        let (runs, run) = (self.inner.runs.clone(), self.inner.run);
+        Ok(Self {
+            inner: Arc::new(Inner { runs, run, service }),
+        })
     }
 
     /// The run of the sandbox.
@@ -156,6 +221,12 @@ impl SandboxClient {
         &self.inner.runs
     }
 
+    /// The sandboxes of the same project.
+    #[must_use]
+    pub fn sandboxes(&self) -> Sandboxes {
+        Sandboxes::over(self.inner.runs.clone())
+    }
+
     /// The processes of the sandbox.
     #[must_use]
     pub fn process(&self) -> Process {
@@ -166,6 +237,12 @@ impl SandboxClient {
     #[must_use]
     pub fn fs(&self) -> Fs {
         Fs::new(self.clone())
+    }
+
+    /// The terminals of the sandbox.
+    #[must_use]
+    pub fn pty(&self) -> Ptys {
+        Ptys::new(self.clone())
     }
 
     /// Asks the service how it is.
@@ -212,118 +289,60 @@ impl SandboxClient {
             .status)
     }
 
-    /// Sends a call to the service of this sandbox; `operation` has the path below it.
-    pub(crate) async fn send(&self, operation: Operation) -> Result<Answer, Error> {
-        let base = self.base().await?;
-        Ok(self
-            .inner
-            .client
-            .transport()
-            .send(operation.below(&base))
-            .await?)
-    }
-
-    /// The namespace is asked for once, unless the answer to `create` has told it.
-    async fn base(&self) -> Result<String, Error> {
-        let Inner {
-            runs,
-            run,
-            namespace,
-            ..
-        } = &*self.inner;
-        let namespace = namespace.get_or_try_init(|| runs.namespace(*run)).await?;
-        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
-        if namespace.is_empty() || namespace.starts_with('.') || !namespace.chars().all(fits) {
-            let problem = format!("{namespace:?} cannot be a part of a URL");
-            return Err(InvalidInput::new("namespace", problem).into());
-        }
-        let project = runs.project();
-        let (owner, name) = (project.owner(), project.name());
-        Ok(format!(
-            "{GATEWAY_PREFIX}/{namespace}/{owner}/{name}/runs/{run}/"
-        ))
-    }
-}
-
-/// A run that was created as a sandbox, and may not be ready.
-#[derive(Clone, Debug)]
-#[must_use = "the run exists and costs; wait for it, or stop it"]
-pub struct Pending {
-    sandbox: SandboxClient,
-}
-
-impl Pending {
-    /// The run. Keep it before anything can go wrong.
-    #[must_use]
-    pub fn run_uuid(&self) -> RunUuid {
-        self.sandbox.run_uuid()
-    }
-
-    /// The sandbox, ready or not: to stop it.
-    #[must_use]
-    pub fn sandbox(&self) -> &SandboxClient {
-        &self.sandbox
-    }
-
-    /// Waits until the sandbox can be used: approves the run where it waits for that (some take
-    /// two approvals), waits until it runs, then until its service answers. A gateway's 502 means
-    /// "not yet".
+    /// The URL of a port that the sandbox exposes ([`SandboxSpec::port`]), without a slash at its
+    /// end. Callers send their token as everywhere. Nothing is sent but the question for the run's
+    /// namespace, once.
     ///
     /// # Errors
-    /// [`Error::Launch`] with the run's id: at once where the run has ended, with its reason; and
-    /// where the limit passes.
+    /// As [`Runs::service_url`] and [`Runs::namespace`].
     ///
     /// # Cancel safety
-    /// Cancel safe: the run stays as it is, and can be waited for again with
-    /// [`SandboxClient::connect`].
-    pub async fn ready(self, wait: impl Into<Wait> + Send) -> Result<SandboxClient, Error> {
-        let run = self.run_uuid();
-        match self.until_it_answers(wait.into()).await {
-            Ok(()) => Ok(self.sandbox),
-            Err(source) => Err(Error::Launch {
-                run,
-                source: Box::new(source),
-            }),
-        }
+    /// Cancel safe.
+    pub async fn service_url(&self, port: u16, route: ServiceRoute) -> Result<Url, Error> {
+        let Inner { runs, run, service } = &*self.inner;
+        let namespace = match service {
+            Service::Direct(_) => &runs.namespace(*run).await?,
+            Service::Gateway { namespace, .. } => {
+                namespace.get_or_try_init(|| runs.namespace(*run)).await?
+            }
+        };
+        Ok(runs.service_url(namespace, *run, port, route)?)
     }
 
-    async fn until_it_answers(&self, wait: Wait) -> Result<(), Error> {
-        let started = Instant::now();
-        let limit = wait.limit();
-        let (runs, run) = (self.sandbox.runs(), self.run_uuid());
-        runs.wait_for(run, &RunStatus::Running, wait.approve())
-            .await?;
-        let mut pause = Duration::from_millis(10);
-        loop {
-            let ping = Operation::get("ping", route::PING).once();
-            let Err(error) = self.sandbox.send(ping).await else {
-                return Ok(());
-            };
-            if !is_not_yet(&error) || started.elapsed() + pause > limit {
-                return Err(error);
-            }
-            // A run that ends while its service is waited for never answers.
-            let now = runs.statuses(run).await?;
-            if now.status.is_final() {
-                runs.wait_for(run, &RunStatus::Running, Duration::ZERO)
-                    .await?;
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(2));
-        }
+    /// Sends a call to the service of this sandbox; `operation` has the path below it.
+    pub(crate) async fn send(&self, operation: Operation) -> Result<Answer, Error> {
+        let (transport, base) = self.service().await?;
+        Ok(transport.send(operation.below(&base)).await?)
     }
-}
 
-/// Whether a failed ping says that the service has not come up so far.
-fn is_not_yet(error: &Error) -> bool {
-    match error {
-        Error::Client(polyaxon_client::Error::Api(answer)) => {
-            answer.is_from_gateway() && matches!(answer.status().as_u16(), 404 | 502 | 503 | 504)
-        }
-        Error::Client(error @ polyaxon_client::Error::Transport { .. }) => {
-            error.effect() == Effect::NotApplied
-        }
-        _ => false,
+    /// Sends a call whose answer is read while it comes.
+    pub(crate) async fn open(&self, operation: Operation) -> Result<AnswerStream, Error> {
+        let (transport, base) = self.service().await?;
+        Ok(transport.open(operation.below(&base)).await?)
+    }
+
+    /// Asks for a WebSocket.
+    pub(crate) async fn upgrade(&self, operation: Operation) -> Result<Upgraded, Error> {
+        let (transport, base) = self.service().await?;
+        Ok(transport.upgrade(operation.below(&base)).await?)
+    }
+
+    /// How the service is reached, and the path before its own.
+    async fn service(&self) -> Result<(&Transport, String), Error> {
+        let Inner { runs, run, service } = &*self.inner;
+        let (transport, namespace) = match service {
+            Service::Direct(transport) => return Ok((transport, "/".to_owned())),
+            Service::Gateway {
+                transport,
+                namespace,
+            } => (transport, namespace),
+        };
+        let namespace = namespace.get_or_try_init(|| runs.namespace(*run)).await?;
+        check_namespace(namespace)?;
+        let project = runs.project();
+        let (owner, name) = (project.owner(), project.name());
+        let base = format!("{GATEWAY_PREFIX}/{namespace}/{owner}/{name}/runs/{run}/");
+        Ok((transport, base))
     }
 }
 

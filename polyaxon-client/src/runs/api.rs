@@ -25,7 +25,13 @@ impl Runs {
         &self.project
     }
 
-    fn path(&self) -> String {
+    /// The transport, for clients that build on this one.
+    #[must_use]
+    pub fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    pub(super) fn path(&self) -> String {
         format!(
             "/api/v1/{}/{}/runs",
             self.project.owner(),

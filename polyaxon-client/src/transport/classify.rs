@@ -13,7 +13,7 @@ use crate::error::{ApiError, Effect, Error};
 const MESSAGE_BYTES: usize = 1024;
 
 /// An answer with a status that says no.
-pub(super) fn answer(
+pub(crate) fn answer(
     operation: &Operation,
     status: StatusCode,
     headers: &HeaderMap,
@@ -63,10 +63,33 @@ pub(super) fn answer(
     .into()
 }
 
+/// Whether the body is a page for people. The API has none, so a proxy made it (to log in, for
+/// one), whatever its status says.
+pub(super) fn is_page(headers: &HeaderMap) -> bool {
+    headers
+        .get(http::header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"text/html"))
+}
+
+/// No byte for as long as the limit allows.
+pub(super) fn silence(operation: &Operation, host: &str, limit: Duration) -> Error {
+    broken(operation, host, format!("nothing came for {limit:.1?}"))
+}
+
+/// An answer that began and cannot be used to its end.
+pub(super) fn broken(operation: &Operation, host: &str, problem: String) -> Error {
+    Error::Transport {
+        operation: operation.name,
+        host: host.to_owned(),
+        effect: unless_reading(operation, Effect::Unknown),
+        source: Box::new(Cause(problem)),
+    }
+}
+
 /// No answer, or none to its end.
 pub(super) fn failure(operation: &Operation, host: &str, error: reqwest::Error) -> Error {
     // A connection that never stood, and a request that could not be built, carried nothing.
-    let unsent = error.is_connect() || error.is_builder();
+    let unsent = error.is_connect() || error.is_builder() || was_never_written(&error);
     let effect = if unsent {
         Effect::NotApplied
     } else {
@@ -78,6 +101,19 @@ pub(super) fn failure(operation: &Operation, host: &str, error: reqwest::Error) 
         effect: unless_reading(operation, effect),
         source: Box::new(Cause::of(&error.without_url())),
     }
+}
+
+/// Whether a pooled connection was found dead before a byte of the request was written. (The
+/// library takes another one by itself as long as it finds one.)
+fn was_never_written(error: &reqwest::Error) -> bool {
+    let mut next = std::error::Error::source(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<hyper::Error>() {
+            return error.is_canceled();
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// What only reads has no effect, whatever became of it.
@@ -176,10 +212,7 @@ fn texts(value: &Value) -> Option<String> {
 /// The message of a body that is not JSON: the title of an HTML page, or the text itself.
 fn plain_text(headers: &HeaderMap, body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body.get(..4 * MESSAGE_BYTES).unwrap_or(body));
-    let is_html = headers
-        .get(http::header::CONTENT_TYPE)
-        .is_some_and(|value| value.as_bytes().starts_with(b"text/html"))
-        || text.trim_start().starts_with('<');
+    let is_html = is_page(headers) || text.trim_start().starts_with('<');
     if is_html && text.contains('<') {
         let (_, rest) = text.split_once("<title>")?;
         let (title, _) = rest.split_once("</title>")?;

@@ -10,6 +10,10 @@ use crate::error::{Error, InvalidInput};
 /// How often a call is sent at most, unless [`Operation::once`].
 const ATTEMPTS: usize = 4;
 
+/// How long a stream may be silent, unless [`Operation::idle`]. The service sends a ping every
+/// three seconds of silence.
+const IDLE: Duration = Duration::from_secs(60);
+
 /// Whether a call may be sent again when nobody knows what became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the two cases are complete")]
@@ -32,6 +36,7 @@ pub struct Operation {
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Bytes>,
     pub(super) timeout: Option<Duration>,
+    pub(super) idle: Duration,
     pub(super) repeat: Repeat,
     pub(super) attempts: usize,
 }
@@ -67,6 +72,7 @@ impl Operation {
             headers,
             body: None,
             timeout: None,
+            idle: IDLE,
             repeat,
             attempts: ATTEMPTS,
         }
@@ -115,7 +121,27 @@ impl Operation {
         )
     }
 
-    /// The limit from the first byte sent to the last received. Default: the client's.
+    /// Asks for events as they happen, uncompressed: a proxy that compresses holds them back.
+    pub fn accept_events(self) -> Self {
+        self.header(
+            http::header::ACCEPT,
+            HeaderValue::from_static("text/event-stream"),
+        )
+        .header(
+            http::header::ACCEPT_ENCODING,
+            HeaderValue::from_static("identity"),
+        )
+    }
+
+    /// How long the body of [`Transport::open`](super::Transport::open) may be silent. Default:
+    /// 60 s. Any byte starts the time anew.
+    pub fn idle(mut self, limit: Duration) -> Self {
+        self.idle = limit;
+        self
+    }
+
+    /// The limit from the first byte sent to the last received; of a stream or a WebSocket, to the
+    /// end of the answer's head. Default: the client's.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -149,5 +175,16 @@ impl Operation {
     #[must_use]
     pub fn repeat(&self) -> Repeat {
         self.repeat
+    }
+
+    pub(super) fn span(&self) -> tracing::Span {
+        tracing::debug_span!(
+            "polyaxon",
+            operation = self.name,
+            attempt = tracing::field::Empty,
+            status = tracing::field::Empty,
+            bytes = tracing::field::Empty,
+            elapsed_ms = tracing::field::Empty,
+        )
     }
 }

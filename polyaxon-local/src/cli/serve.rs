@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::SignedDuration;
-use polyaxon_local::{Limits, LocalDaemon, PtyLimits};
+use polyaxon_local::{Limits, LocalDaemon, PtyLimits, Quirk};
 use serde_json::json;
 
 use super::{Ends, FaultsFile, LogFormat, address, print_ready, sentence, start_log};
@@ -76,6 +76,12 @@ pub(super) struct Serve {
         value_parser = duration
     )]
     shutdown_timeout: Duration,
+    /// What it does otherwise than the service that is described, for tests of clients; can be
+    /// given more than once, or with commas: `no-follow`, `background-logs-only`,
+    /// `tags-are-labels`, `other-codes`, `bare-errors`, `exit-codes-of-shells`, `no-exit-codes`,
+    /// `broken-characters`, `other-times`, `numbers-as-text`, `bare-reads`.
+    #[arg(long = "quirk", value_name = "NAME", value_delimiter = ',')]
+    quirks: Vec<Quirk>,
     #[command(flatten)]
     faults: FaultsFile,
     /// How log lines look on standard error. `RUST_LOG` says which there are.
@@ -111,6 +117,7 @@ impl Serve {
             .limits(limits)
             .state_dir(self.state_dir)
             .shutdown_timeout(self.shutdown_timeout)
+            .quirks(self.quirks)
             .faults(self.faults.read()?);
         if let Some(root) = self.root {
             builder = builder.workdir(root);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use polyaxon_client::ProjectRef;
-use polyaxon_local::{Isolation, IsolationLevel, LocalServer};
+use polyaxon_local::{Isolation, IsolationLevel, LocalServer, Quirk};
 use serde_json::{Value, json};
 
 use super::{
@@ -42,6 +42,12 @@ pub(super) struct Up {
     /// folders and those that programs in PATH need are seen anyway.
     #[arg(long, value_name = "DIR")]
     show: Vec<PathBuf>,
+    /// What its sandboxes do otherwise than those that are described, for tests of clients; can be
+    /// given more than once, or with commas: `no-follow`, `background-logs-only`,
+    /// `tags-are-labels`, `other-codes`, `bare-errors`, `exit-codes-of-shells`, `no-exit-codes`,
+    /// `broken-characters`, `other-times`, `numbers-as-text`, `bare-reads`.
+    #[arg(long = "quirk", value_name = "NAME", value_delimiter = ',')]
+    quirks: Vec<Quirk>,
     #[command(flatten)]
     faults: FaultsFile,
     /// How log lines look on standard error. `RUST_LOG` says which there are.
@@ -85,6 +91,7 @@ impl Up {
                 Wanted::Pod => Isolation::Require(IsolationLevel::Pod),
                 Wanted::None => Isolation::None,
             })
+            .quirks(self.quirks)
             .faults(self.faults.read()?);
         if let Some(root) = self.root {
             builder = builder.root(root);

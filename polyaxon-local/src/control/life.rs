@@ -18,6 +18,7 @@ use crate::daemon::{self, Sandbox};
 use crate::faults::Faults;
 use crate::folder;
 use crate::limits::Limits;
+use crate::quirks::Quirks;
 
 /// How long the processes of a run have to be gone once they were killed.
 const KILL_LIMIT: Duration = Duration::from_secs(3);
@@ -85,6 +86,7 @@ pub(crate) struct Pods {
     pub(crate) folder: PathBuf,
     pub(crate) signing_key: Secret,
     pub(crate) limits: Limits,
+    pub(crate) quirks: Quirks,
     /// The folders that a pod shows beside the system's. `None`: there are no pods.
     pub(crate) shown: Option<Arc<[PathBuf]>>,
     pub(crate) faults: Faults,
@@ -221,6 +223,7 @@ impl Pods {
         let env = operation.map(|operation| operation.env);
         let state = self.state(run.uuid);
         let mut sandbox = Sandbox::open(&folder, &state, token, limits, self.shown.clone()).await?;
+        sandbox.quirks = self.quirks;
         sandbox.base_env.extend(env.unwrap_or_default());
         Ok(sandbox)
     }

@@ -12,11 +12,12 @@ use polyaxon_sandbox::wire::SignalRequest;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::exec::{Exec, Order};
+use super::exec::{Border, Exec, Order};
 use super::request::Command;
 use super::run::Caller;
 use super::{signal, tag};
 use crate::daemon::{Query, Refusal, Sandbox, body};
+use crate::quirks::Quirk;
 
 type Id = Result<Path<String>, PathRejection>;
 
@@ -90,14 +91,18 @@ pub(crate) async fn logs(
     let offset = query.number("offset", 0, 0)?;
     let max = query.number("max_bytes", limits.log_page as u64, 1)?;
     let max = usize::try_from(max).map_or(limits.log_page_max, |max| max.min(limits.log_page_max));
-    let follow = query.flag("follow", false)?;
+    let follow = query.flag("follow", false)? && !sandbox.quirks.has(Quirk::NoFollow);
     let exec = find(&sandbox, id)?;
+    if !exec.background && sandbox.quirks.has(Quirk::BackgroundLogsOnly) {
+        return Err(Refusal::not_found("no such background exec"));
+    }
+    let border = Border::of(sandbox.quirks);
 
     let mut progress = exec.watch();
     let deadline = Instant::now() + limits.follow;
     loop {
         let now = progress.borrow_and_update().clone();
-        let page = exec.page(&now, stream, offset, max).await?;
+        let page = exec.page(&now, stream, offset, max, border).await?;
         let worth_it = page.bytes > 0 || !now.is_running();
         if worth_it || !follow || timeout_at(deadline, progress.changed()).await.is_err() {
             return Ok(Json(page));

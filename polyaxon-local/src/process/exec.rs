@@ -13,6 +13,7 @@ use super::store::{Recovered, Store};
 use super::text;
 use crate::blocking::blocking;
 use crate::daemon::Refusal;
+use crate::quirks::{Quirk, Quirks};
 
 /// How many orders can wait for the task of an exec.
 const ORDERS: usize = 8;
@@ -22,6 +23,8 @@ const ORDERS: usize = 8;
 pub(crate) struct Exec {
     pub(crate) id: String,
     pub(crate) started: Started,
+    /// Whether nobody waits for it. One of an earlier service has nobody left.
+    pub(crate) background: bool,
     progress: watch::Sender<Progress>,
     orders: Option<mpsc::Sender<Order>>,
     store: Arc<Store>,
@@ -35,6 +38,24 @@ pub(crate) struct Progress {
     pub(crate) removed: bool,
     stdout: Written,
     stderr: Written,
+}
+
+/// Where output may be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Border {
+    /// Between characters, as long as that is possible.
+    Characters,
+    /// Anywhere.
+    Bytes,
+}
+
+impl Border {
+    pub(crate) fn of(quirks: Quirks) -> Self {
+        match quirks.has(Quirk::BrokenCharacters) {
+            true => Self::Bytes,
+            false => Self::Characters,
+        }
+    }
 }
 
 /// What is known of the end.
@@ -60,12 +81,14 @@ impl Exec {
     pub(crate) fn new(
         id: String,
         started: Started,
+        background: bool,
         store: Arc<Store>,
     ) -> (Self, mpsc::Receiver<Order>) {
         let (orders, receiver) = mpsc::channel(ORDERS);
         let exec = Self {
             id,
             started,
+            background,
             progress: watch::Sender::default(),
             orders: Some(orders),
             store,
@@ -88,6 +111,7 @@ impl Exec {
         Self {
             id: found.id,
             started: found.started,
+            background: true,
             progress: watch::Sender::new(progress),
             orders: None,
             store,
@@ -185,6 +209,7 @@ impl Exec {
         stream: LogStream,
         offset: u64,
         max: usize,
+        border: Border,
     ) -> Result<LogPage, Refusal> {
         let written = now.written(stream);
         if offset < written.seen
@@ -197,7 +222,7 @@ impl Exec {
         let mut bytes = self.read(stream, offset, size).await?;
         let more_may_come = now.is_running() && written.cut.is_none();
         let reaches_the_end = bytes.len() as u64 == rest;
-        if more_may_come || !reaches_the_end {
+        if border == Border::Characters && (more_may_come || !reaches_the_end) {
             let whole = text::whole(&bytes);
             if whole > 0 || reaches_the_end {
                 bytes.truncate(whole);
@@ -324,7 +349,7 @@ mod tests {
                 tag: None,
             };
             let log = Log::new(&store, "e", LogStream::Stdout, log_limit);
-            let (exec, _orders) = Exec::new("e".to_owned(), started, Arc::clone(&store));
+            let (exec, _orders) = Exec::new("e".to_owned(), started, true, Arc::clone(&store));
             Self {
                 _folder: folder,
                 store,
@@ -340,7 +365,9 @@ mod tests {
 
         async fn page(&self, offset: u64, max: usize) -> Result<LogPage, Refusal> {
             let now = self.exec.progress();
-            self.exec.page(&now, LogStream::Stdout, offset, max).await
+            self.exec
+                .page(&now, LogStream::Stdout, offset, max, Border::Characters)
+                .await
         }
     }
 

@@ -21,7 +21,7 @@ pub(crate) async fn exec(
     body: Body,
 ) -> Result<Json<ExecAnswer>, Refusal> {
     let request = body::json(&headers, body, sandbox.limits.exec_body).await?;
-    let command = Command::check(request, &sandbox.limits)?.without_tag()?;
+    let command = Command::check(request, &sandbox.limits)?.awaited()?;
     let (reply, ended) = oneshot::channel();
     let caller = Caller::Waits {
         output: sandbox.limits.exec_output,

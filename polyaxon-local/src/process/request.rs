@@ -24,6 +24,8 @@ pub(crate) struct Command {
     pub(crate) stdin: Option<Bytes>,
     pub(crate) timeout: Duration,
     pub(crate) tag: Option<String>,
+    /// Whether nobody waits for it.
+    pub(crate) background: bool,
 }
 
 impl Command {
@@ -50,13 +52,17 @@ impl Command {
             stdin: decode_stdin(request.stdin.as_deref(), limits)?,
             timeout: check_timeout(request.timeout_ms.unwrap_or(0), limits)?,
             tag,
+            background: true,
         })
     }
 
-    /// Refuses a tag: only a background exec can have one.
-    pub(crate) fn without_tag(self) -> Result<Self, Refusal> {
+    /// One that somebody waits for. Refuses a tag: only a background exec can have one.
+    pub(crate) fn awaited(self) -> Result<Self, Refusal> {
         match self.tag {
-            None => Ok(self),
+            None => Ok(Self {
+                background: false,
+                ..self
+            }),
             Some(_) => Err(Refusal::invalid(
                 "tag: only a background exec can have a tag",
             )),

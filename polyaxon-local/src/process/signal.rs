@@ -52,6 +52,11 @@ pub(crate) fn name(number: i32) -> String {
     name.to_owned()
 }
 
+/// 9 for `SIGKILL`.
+pub(crate) fn number(text: &str) -> Option<i32> {
+    (1..=64).find(|&number| name(number) == text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +72,9 @@ mod tests {
             assert!(refusal.contains("invalid_request"), "{refusal}");
         }
         assert_eq!(name(34), "SIG(34)");
+        assert_eq!(
+            (number("SIG(34)"), number("SIGTERM"), number("")),
+            (Some(34), Some(15), None)
+        );
     }
 }

@@ -17,13 +17,15 @@ use polyaxon_sandbox::wire::code;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::exec::{Exec, Outcome, Progress};
+use super::exec::{Border, Exec, Outcome, Progress};
 use super::request::Command;
 use super::run::Caller;
 use crate::daemon::{Refusal, Sandbox, body};
 
 /// Bytes of output in one event at most.
 const CHUNK: usize = 256 * 1024;
+/// And where characters are broken: small and odd, so that many are.
+const BROKEN_CHUNK: usize = 1021;
 
 /// `POST exec/stream`: runs a command and sends its output as it comes. Whoever stops reading does
 /// not stop the command: that goes on until its time limit, a signal or a delete.
@@ -33,12 +35,13 @@ pub(crate) async fn exec_stream(
     body: Body,
 ) -> Result<Response, Refusal> {
     let request = body::json(&headers, body, sandbox.limits.exec_body).await?;
-    let command = Command::check(request, &sandbox.limits)?.without_tag()?;
+    let command = Command::check(request, &sandbox.limits)?.awaited()?;
     let exec = sandbox
         .processes
         .start(&sandbox, command, Caller::Leaves)
         .await?;
-    let events = Events::new(exec, sandbox.limits.stream_ping);
+    let border = Border::of(sandbox.quirks);
+    let events = Events::new(exec, border, sandbox.limits.stream_ping);
     let frames = stream::unfold(events, async |mut events| {
         let frame = events.next().await?.to_frame();
         Some((frame.map(Bytes::from), events))
@@ -56,6 +59,7 @@ pub(crate) async fn exec_stream(
 struct Events {
     exec: Arc<Exec>,
     progress: watch::Receiver<Progress>,
+    border: Border,
     ping: Duration,
     sent: Sent,
     /// The output that is looked at first: the one whose turn it is.
@@ -73,10 +77,11 @@ enum Sent {
 }
 
 impl Events {
-    fn new(exec: Arc<Exec>, ping: Duration) -> Self {
+    fn new(exec: Arc<Exec>, border: Border, ping: Duration) -> Self {
         Self {
             progress: exec.watch(),
             exec,
+            border,
             ping,
             sent: Sent::Nothing,
             turn: LogStream::Stdout,
@@ -99,6 +104,10 @@ impl Events {
             Sent::Output { stdout, stderr } => (stdout, stderr),
             Sent::All => return None,
         };
+        let size = match self.border {
+            Border::Characters => CHUNK,
+            Border::Bytes => BROKEN_CHUNK,
+        };
         loop {
             let now = self.progress.borrow_and_update().clone();
             let mut failed = None;
@@ -107,7 +116,8 @@ impl Events {
                     LogStream::Stdout => &mut stdout,
                     LogStream::Stderr => &mut stderr,
                 };
-                match self.exec.page(&now, stream, *offset, CHUNK).await {
+                let page = self.exec.page(&now, stream, *offset, size, self.border);
+                match page.await {
                     Ok(page) if page.bytes > 0 => {
                         *offset = page.next_offset;
                         self.sent = Sent::Output { stdout, stderr };

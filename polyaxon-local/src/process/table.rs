@@ -27,6 +27,7 @@ use crate::closing::Closer;
 use crate::daemon::{Refusal, Sandbox};
 use crate::limits::Limits;
 use crate::pod::Ground;
+use crate::quirks::Quirk;
 use crate::sys;
 
 /// How long a state folder is waited for that is in use, and how often it is looked at.
@@ -171,7 +172,9 @@ impl Table {
         }
         let id = Uuid::new_v4().to_string();
         // Before the number of execs, so that a start whose answer was lost is always found again.
-        if let Some(tag) = &command.tag {
+        if let Some(tag) = &command.tag
+            && !sandbox.quirks.has(Quirk::TagsAreLabels)
+        {
             self.records.reserve(tag, &id)?;
         }
         let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() else {
@@ -298,7 +301,7 @@ impl Start {
                 return;
             }
         };
-        let (exec, orders) = Exec::new(id, started, Arc::clone(&around.store));
+        let (exec, orders) = Exec::new(id, started, command.background, Arc::clone(&around.store));
         exec.runs_as(u64::from(child.child.id()));
         let exec = Arc::new(exec);
         records.add(Arc::clone(&exec));

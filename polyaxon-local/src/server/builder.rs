@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::faults::{FaultRule, Faults};
 use crate::isolation::{Confinement, Isolation};
 use crate::limits::Limits;
+use crate::quirks::{Quirk, Quirks};
 use crate::report::Report;
 
 /// The projects that are known where none are given.
@@ -53,6 +54,7 @@ pub struct LocalServerBuilder {
     token: Option<Secret>,
     projects: Vec<ProjectRef>,
     limits: Limits,
+    quirks: Quirks,
     faults: Faults,
     isolation: Isolation,
     shown: Vec<PathBuf>,
@@ -66,6 +68,7 @@ impl LocalServerBuilder {
             token: None,
             projects: Vec::new(),
             limits: Limits::default(),
+            quirks: Quirks::default(),
             faults: Faults::new(),
             isolation: Isolation::default(),
             shown: Vec::new(),
@@ -104,6 +107,12 @@ impl LocalServerBuilder {
     /// Other limits than those of the service.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// What it does otherwise than the service that is described. Default: nothing.
+    pub fn quirks(mut self, quirks: impl IntoIterator<Item = Quirk>) -> Self {
+        quirks.into_iter().for_each(|quirk| self.quirks.add(quirk));
         self
     }
 
@@ -159,6 +168,7 @@ impl LocalServerBuilder {
             folder: path.clone(),
             signing_key: Secret::random(),
             limits: self.limits,
+            quirks: self.quirks,
             faults: self.faults.clone(),
             store: Store::new(path.join("store")),
         };

@@ -13,6 +13,7 @@ use crate::auth::Secret;
 use crate::error::Error;
 use crate::faults::{FaultRule, Faults};
 use crate::limits::Limits;
+use crate::quirks::{Quirk, Quirks};
 
 /// How long calls and commands get at the end where nothing else is said, as in the platform's
 /// daemon.
@@ -55,6 +56,7 @@ impl LocalDaemon {
             state_dir: None,
             token: Secret::new(token),
             limits: Limits::default(),
+            quirks: Quirks::default(),
             faults: Faults::new(),
             grace: GRACE,
         }
@@ -121,6 +123,7 @@ pub struct LocalDaemonBuilder {
     state_dir: Option<PathBuf>,
     token: Secret,
     limits: Limits,
+    quirks: Quirks,
     faults: Faults,
     grace: Duration,
 }
@@ -150,6 +153,12 @@ impl LocalDaemonBuilder {
     /// Other limits than those of the service.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// What it does otherwise than the service that is described. Default: nothing.
+    pub fn quirks(mut self, quirks: impl IntoIterator<Item = Quirk>) -> Self {
+        quirks.into_iter().for_each(|quirk| self.quirks.add(quirk));
         self
     }
 
@@ -191,6 +200,7 @@ impl LocalDaemonBuilder {
             state: state_dir,
             token: self.token,
             limits: self.limits,
+            quirks: self.quirks,
             grace: self.grace,
         };
         let service = Service::Daemon(Box::new(daemon));

@@ -21,6 +21,7 @@ use crate::faults::Faults;
 use crate::folder;
 use crate::gateway;
 use crate::limits::Limits;
+use crate::quirks::Quirks;
 use crate::routes;
 
 /// How long a drop waits for the server's end.
@@ -47,6 +48,7 @@ pub(super) struct Daemon {
     pub(super) state: PathBuf,
     pub(super) token: Secret,
     pub(super) limits: Limits,
+    pub(super) quirks: Quirks,
     /// How long calls and commands get at the end.
     pub(super) grace: Duration,
 }
@@ -166,13 +168,16 @@ fn run(
                 state,
                 token,
                 limits,
+                quirks,
                 grace,
             } = *daemon;
             let opened = Sandbox::here(&workdir, &state, token.clone(), limits);
-            let sandbox = Arc::new(runtime.block_on(opened).map_err(|source| Error::State {
+            let mut sandbox = runtime.block_on(opened).map_err(|source| Error::State {
                 folder: state,
                 source,
-            })?);
+            })?;
+            sandbox.quirks = quirks;
+            let sandbox = Arc::new(sandbox);
             let router = gateway::alone(daemon::router(Arc::clone(&sandbox)), token);
             let close = async { sandbox.close(grace).await };
             let _starter_waits = ready.send(());

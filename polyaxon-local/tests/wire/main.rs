@@ -27,6 +27,7 @@ mod pods;
 mod processes;
 mod pty;
 mod pty_life;
+mod quirks;
 mod records;
 #[cfg(all(feature = "cli", target_os = "linux"))]
 mod refused;

@@ -34,10 +34,30 @@ pub enum ExecState {
 }
 
 impl ExecState {
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Running => "running",
+            Self::Exited => "exited",
+            Self::Signaled => "signaled",
+            Self::TimedOut => "timed_out",
+            Self::FailedToStart => "failed_to_start",
+            Self::Orphaned => "orphaned",
+            Self::Other(word) => word,
+        }
+    }
+
     /// Whether nothing comes behind it. An unknown state counts as not final.
     #[must_use]
     pub fn is_final(&self) -> bool {
         !matches!(self, Self::Running | Self::Other(_))
+    }
+}
+
+impl fmt::Display for ExecState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -89,6 +109,26 @@ pub struct ExecStatus {
     /// Bytes it has written to standard error.
     #[serde(default, deserialize_with = "lenient::u64")]
     pub stderr_bytes: u64,
+}
+
+impl ExecStatus {
+    /// Whether the exec is over. One in an unknown state is over where the service says when.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        match &self.state {
+            ExecState::Other(_) => self.finished_at.is_some(),
+            state => state.is_final(),
+        }
+    }
+
+    /// How many bytes it has written to one of its outputs.
+    #[must_use]
+    pub fn bytes(&self, stream: LogStream) -> u64 {
+        match stream {
+            LogStream::Stdout => self.stdout_bytes,
+            LogStream::Stderr => self.stderr_bytes,
+        }
+    }
 }
 
 /// The answer to `GET exec/bg`, oldest first. In a list an exit code that is not known is left
@@ -249,7 +289,18 @@ mod tests {
             );
             assert_eq!(serde_json::to_value(&state).unwrap(), word);
             assert_eq!(state.is_final(), is_final, "{word}");
+            assert_eq!(state.to_string(), word);
         }
+    }
+
+    #[test]
+    fn an_unknown_state_is_final_where_the_service_says_when_it_ended() {
+        let paused = status(json!({"state": "paused"}));
+        assert!(!paused.is_final());
+        let evicted = json!({"state": "evicted", "finished_at": "2024-01-01T00:00:00Z"});
+        assert!(status(evicted).is_final());
+        assert!(!status(json!({})).is_final());
+        assert!(status(json!({"state": "exited"})).is_final());
     }
 
     #[test]

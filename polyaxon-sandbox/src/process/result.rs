@@ -26,6 +26,26 @@ pub enum Termination {
     TimedOut,
 }
 
+impl Termination {
+    /// What is wrong with an answer that says none.
+    pub(crate) const MISSING: &str = "there is no exit code, no signal and no timeout";
+
+    /// Reads what a service says, in all its spellings. A missing exit code is never read as zero.
+    pub(crate) fn read(
+        exit_code: Option<i32>,
+        signal: Option<Signal>,
+        timed_out: bool,
+    ) -> Option<Self> {
+        if timed_out {
+            return Some(Self::TimedOut);
+        }
+        match signal.filter(|signal| !signal.as_str().is_empty()) {
+            Some(signal) => Some(Self::Signaled(signal)),
+            None => exit_code.map(Self::Exited),
+        }
+    }
+}
+
 /// The result of a command that was carried out to its end, whatever that was: an exit code
 /// other than zero is a result, not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,15 +70,9 @@ impl ExecResult {
     /// Where the answer does not say how the command ended. A missing exit code is never read as
     /// zero.
     pub(crate) fn from_answer(answer: ExecAnswer) -> Result<Self, String> {
-        let termination = if answer.timed_out {
-            Termination::TimedOut
-        } else if let Some(signal) = answer.signal.as_deref().filter(|name| !name.is_empty()) {
-            Termination::Signaled(Signal::from(signal))
-        } else if let Some(code) = answer.exit_code {
-            Termination::Exited(code)
-        } else {
-            return Err("there is no exit code, no signal and no timeout".to_owned());
-        };
+        let signal = answer.signal.as_deref().map(Signal::from);
+        let termination = Termination::read(answer.exit_code, signal, answer.timed_out)
+            .ok_or_else(|| Termination::MISSING.to_owned())?;
         let output = |text: String, truncated| {
             Output::new(Bytes::from(text.into_bytes()), truncated, answer.timed_out)
         };
@@ -120,6 +134,25 @@ impl ExecResult {
             stdout_truncated: self.stdout.is_truncated(),
             stderr_truncated: self.stderr.is_truncated(),
         }
+    }
+}
+
+/// The sentence of [`Error::Unsuccessful`].
+pub(crate) fn unsuccessful(result: &ExecResult) -> String {
+    let how = match &result.termination {
+        Termination::Exited(code) => format!("exited with {code}"),
+        Termination::Signaled(signal) => format!("was killed by {signal}"),
+        Termination::TimedOut => {
+            format!("was killed at its time limit after {:.1?}", result.duration)
+        }
+    };
+    let stderr = result.stderr.text_lossy();
+    match stderr.lines().rfind(|line| !line.trim().is_empty()) {
+        Some(line) => format!(
+            "the command {how}: {}",
+            line.chars().take(200).collect::<String>()
+        ),
+        None => format!("the command {how}"),
     }
 }
 

@@ -16,6 +16,10 @@ fn code(result: Result<impl Sized, Error>) -> Option<String> {
         .and_then(|error| error.code().map(str::to_owned))
 }
 
+fn status(error: &Error) -> u16 {
+    error.status().unwrap().as_u16()
+}
+
 /// What is written is read back, whole and in parts, empty files included.
 pub async fn bytes_come_back_as_they_went(sandbox: &SandboxClient) {
     let fs = sandbox.fs();
@@ -144,10 +148,11 @@ pub async fn modes_are_those_that_were_asked_for(sandbox: &SandboxClient) {
 pub async fn a_write_keeps_to_its_conditions(sandbox: &SandboxClient) {
     let fs = sandbox.fs();
     let existing = Write::new().existing_only();
-    assert_eq!(
-        code(fs.write_with("/tmp/contract-cond", "x", existing).await).unwrap(),
-        "not_found"
-    );
+    let error = fs
+        .write_with("/tmp/contract-cond", "x", existing)
+        .await
+        .unwrap_err();
+    assert_eq!((status(&error), error.effect()), (404, Effect::NotApplied));
     fs.write("/tmp/contract-cond", "one").await.unwrap();
     fs.write_with("/tmp/contract-cond", "+two", existing.append())
         .await
@@ -244,6 +249,18 @@ pub async fn failures_have_their_codes(sandbox: &SandboxClient) {
     fs.rm_all("/tmp/contract-codes").await.unwrap();
     let error = fs.rm("/tmp/contract-codes").await.unwrap_err();
     assert_eq!(error.effect(), Effect::NotApplied);
+}
+
+/// Failures are told apart by their status, whatever the codes of the service are.
+pub async fn failures_have_their_statuses(sandbox: &SandboxClient) {
+    let fs = sandbox.fs();
+    let missing = fs.read("/tmp/contract-status").await.unwrap_err();
+    let exists = fs.mkdir("/tmp").await.unwrap_err();
+    let directory = fs.write("/tmp", "x").await.unwrap_err();
+    for (error, want) in [(missing, 404), (exists, 409), (directory, 409)] {
+        let got = (status(&error), error.effect());
+        assert_eq!(got, (want, Effect::NotApplied), "{}", cause(&error));
+    }
 }
 
 /// A path that no service can take is refused by its field, before anything is sent.

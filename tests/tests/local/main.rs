@@ -1,11 +1,15 @@
-//! The contract of a sandbox, run against the local service; the life of a sandbox; what goes
-//! wrong when it is used wrongly.
+//! The life of a sandbox on the local service, and what goes wrong when it is used wrongly.
 
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests; a failure is a failed test"
 )]
 
-mod contract;
+mod durable;
+mod found_again;
 mod lifecycle;
+mod memory;
 mod mistakes;
+mod once;
+mod terminals;
+mod transfers;

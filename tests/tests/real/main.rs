@@ -1,7 +1,11 @@
 //! Tests against servers that others made. `cargo xtask real` provides them, and runs exactly these.
 
 #[cfg(test)]
+mod lists;
+#[cfg(test)]
 mod model;
+#[cfg(test)]
+mod nginx;
 #[cfg(test)]
 mod program;
 #[cfg(test)]

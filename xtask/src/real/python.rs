@@ -23,6 +23,20 @@ impl Python {
     pub(super) fn program(&self) -> &Path {
         &self.program
     }
+
+    /// The one line that these words print.
+    pub(super) fn say(&self, words: &str) -> Result<String> {
+        let output = Command::new(&self.program)
+            .args(["-c", words])
+            .output()
+            .context("the Python of an environment cannot be started")?;
+        ensure!(
+            output.status.success(),
+            "{words}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
 }
 
 /// The machine's own Python. Environments are made with it.

@@ -1,0 +1,18 @@
+//! `cargo xtask compare`: the Python client from its package, our crates built for speed, and the
+//! program that runs both.
+
+use anyhow::{Context as _, Result};
+
+use crate::real;
+use crate::step::{self, cargo};
+
+pub(crate) fn run(flags: &[&str]) -> Result<()> {
+    let python = real::polyaxon_python()?;
+    let python = python
+        .to_str()
+        .context("the path of the Python is not UTF-8")?;
+    let mut arguments = vec!["run", "--release", "--package", "polyaxon-benches"];
+    arguments.extend(["--bin", "compare", "--", "--python", python]);
+    arguments.extend(flags);
+    step::run("compare", &mut cargo(&arguments)?)
+}
