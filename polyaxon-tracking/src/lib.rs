@@ -49,27 +49,49 @@
 #![forbid(unsafe_code)]
 
 mod artifact;
+mod asset;
+mod capture;
 mod error;
+mod event;
 mod files;
 mod float;
+mod kind;
+#[cfg(feature = "layer")]
+mod layer;
+mod line;
 mod lineage;
 mod metrics;
 mod name;
 mod outputs;
+mod place;
+mod plan;
 mod queue;
 mod record;
 mod report;
+mod resources;
 mod run;
+mod sender;
 mod series;
+mod span;
 mod summary;
+mod surroundings;
 mod time;
+mod tracking;
 mod writer;
 
-pub use artifact::{ArtifactKind, ArtifactRef};
+pub use artifact::ArtifactRef;
+pub use asset::Asset;
+pub use capture::LogCapture;
 pub use error::Error;
+pub use event::{ChartLibrary, Event};
+pub use kind::ArtifactKind;
+#[cfg(feature = "layer")]
+pub use layer::LogLayer;
 pub use metrics::{At, MetricValue};
 pub use name::NameUse;
 pub use record::Ending;
-pub use report::{Missing, Report, Unwritten};
-pub use run::{TrackedRun, Tracking};
+pub use report::{Missing, Report, Sending, Unsent, Unwritten};
+pub use run::TrackedRun;
 pub use series::{MetricPoint, MetricSeries, read_metric_series};
+pub use span::{Span, SpanKind};
+pub use tracking::Tracking;

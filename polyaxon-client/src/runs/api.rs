@@ -25,7 +25,11 @@ impl Runs {
         &self.project
     }
 
-    fn path(&self) -> String {
+    pub(super) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    pub(super) fn path(&self) -> String {
         format!(
             "/api/v1/{}/{}/runs",
             self.project.owner(),
@@ -33,8 +37,14 @@ impl Runs {
         )
     }
 
-    fn path_of(&self, run: RunUuid, rest: &str) -> String {
+    pub(super) fn path_of(&self, run: RunUuid, rest: &str) -> String {
         format!("{}/{run}{rest}", self.path())
+    }
+
+    /// The path of a run's files, events and logs.
+    pub(super) fn stream_path(&self, namespace: &str, run: &str, rest: &str) -> String {
+        let (owner, project) = (self.project.owner(), self.project.name());
+        format!("/streams/v1/{namespace}/{owner}/{project}/runs/{run}{rest}")
     }
 
     /// Creates a run. It is not waited for: it has yet to be approved, scheduled and started.

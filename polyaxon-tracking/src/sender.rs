@@ -1,0 +1,461 @@
+//! The sender: the only one that talks to the server for a run, one call after the other.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use polyaxon_client::RunUuid;
+use polyaxon_client::runs::{Runs, Upload};
+use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::artifact::RunFolder;
+use crate::error::Error;
+use crate::kind::Place;
+use crate::plan::Plan;
+use crate::queue::Room;
+use crate::report::{Sending, Unsent};
+use crate::writer::lineage_of;
+use crate::{series, summary};
+pub(crate) use mail::Mail;
+use mail::{Ended, Letter};
+pub(crate) use parcel::Parcel;
+use uploads::Uploads;
+
+mod mail;
+mod parcel;
+mod uploads;
+
+/// How often the run's folder is looked through for files to upload.
+const PASS: Duration = Duration::from_secs(10);
+
+/// How long the first try that failed is waited for, and the longest wait: while the run goes on,
+/// and once it has ended.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+const LONGEST_WAIT_AT_THE_END: Duration = Duration::from_secs(2);
+
+/// A call's failure, shared by all that wait behind it.
+type Cause = Arc<polyaxon_client::Error>;
+
+/// What the sender needs to know, and where it is. It runs on a thread of its own, with a runtime
+/// of its own: so what is left to be sent when the program's runtime ends is still sent.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    letters: UnboundedReceiver<Letter>,
+    route: Route,
+    room: Arc<Room>,
+    is_behind: Arc<AtomicBool>,
+    /// What waits to be sent, oldest first.
+    waiting: VecDeque<Parcel>,
+    /// How many parcels there ever were, and how many of them are done with.
+    taken: u64,
+    done: u64,
+    sent: u64,
+    unsent: Vec<Unsent>,
+    /// Answers that are due once so many parcels are done with.
+    flushes: Vec<(u64, oneshot::Sender<Result<(), Error>>)>,
+    failing: Option<Failing>,
+    uploads: Option<Uploads>,
+    next_pass: Instant,
+    /// The records of event files that the server has.
+    summaries: HashMap<String, Value>,
+    ending: Option<Ending>,
+}
+
+/// Where it all goes.
+#[derive(Debug)]
+struct Route {
+    runs: Runs,
+    run: RunUuid,
+    namespace: String,
+    store: Option<String>,
+    folder: RunFolder,
+    /// Whether the server is the open-source edition, once it was asked.
+    is_community: Option<bool>,
+}
+
+/// The last try failed, and the next is due.
+#[derive(Debug)]
+struct Failing {
+    cause: Cause,
+    wait: Duration,
+    retry: Instant,
+}
+
+/// The run has ended: everything is to be sent before the deadline.
+#[derive(Debug)]
+struct Ending {
+    deadline: Instant,
+    answer: std::sync::mpsc::Sender<Ended>,
+}
+
+impl Mail {
+    /// Both ends, where the run is sent at all.
+    pub(crate) fn open(plan: &Plan, room: &Arc<Room>) -> (Option<Self>, Option<Sender>) {
+        let Some(post) = &plan.post else {
+            return (None, None);
+        };
+        let (letters, receiver) = unbounded_channel();
+        let is_behind = Arc::new(AtomicBool::new(false));
+        let uploads = post.duties.has_uploads();
+        let sender = Sender {
+            letters: receiver,
+            route: Route {
+                runs: post.runs.clone(),
+                run: plan.folder.uuid,
+                namespace: post.namespace.clone(),
+                store: post.store.clone(),
+                folder: plan.folder.clone(),
+                is_community: None,
+            },
+            room: Arc::clone(room),
+            is_behind: Arc::clone(&is_behind),
+            waiting: VecDeque::new(),
+            taken: 0,
+            done: 0,
+            sent: 0,
+            unsent: Vec::new(),
+            flushes: Vec::new(),
+            failing: None,
+            uploads: uploads.then(|| Uploads::new(plan.folder.root.clone())),
+            next_pass: Instant::now(),
+            summaries: HashMap::new(),
+            ending: None,
+        };
+        (Some(Self::new(letters, is_behind, post)), Some(sender))
+    }
+}
+
+impl Sender {
+    /// Sends until the run has ended or nobody is there to end it. Blocks.
+    pub(crate) fn run(mut self) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(self.deliver()),
+            Err(error) => tracing::error!(%error, "a run cannot be sent: no runtime"),
+        }
+    }
+
+    async fn deliver(&mut self) {
+        self.next_pass = Instant::now() + PASS;
+        loop {
+            while let Ok(letter) = self.letters.try_recv() {
+                self.open(letter);
+            }
+            self.answer_flushes();
+            let now = Instant::now();
+            if let Some(ending) = &self.ending {
+                if self.waiting.is_empty() || ending.deadline <= now {
+                    return self.finish();
+                }
+            } else if self.uploads.is_some() && self.next_pass <= now {
+                self.look_for_files(Scan::Due);
+            }
+            let is_due = self.failing.as_ref().is_none_or(|f| f.retry <= now);
+            if is_due && !self.waiting.is_empty() {
+                self.send_first().await;
+            } else if !self.wait().await {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a letter or for the next time that something is due. Answers false where nothing
+    /// comes any more.
+    async fn wait(&mut self) -> bool {
+        let pass = self.uploads.as_ref().map(|_| self.next_pass);
+        let times = [
+            self.failing.as_ref().map(|failing| failing.retry),
+            self.ending.as_ref().map(|ending| ending.deadline),
+            pass.filter(|_| self.ending.is_none()),
+        ];
+        let wake = times.into_iter().flatten().min();
+        let letter = match wake {
+            None => self.letters.recv().await,
+            Some(time) => match tokio::time::timeout_at(time, self.letters.recv()).await {
+                Ok(letter) => letter,
+                Err(_) => return true,
+            },
+        };
+        match letter {
+            Some(letter) => {
+                self.open(letter);
+                true
+            }
+            // The writer is gone. What waits for the end of the run waits no more.
+            None if self.ending.is_none() => false,
+            None => {
+                let pause = wake.unwrap_or_else(Instant::now);
+                tokio::time::sleep_until(pause).await;
+                true
+            }
+        }
+    }
+
+    fn open(&mut self, letter: Letter) {
+        match letter {
+            Letter::Parcel(parcel) => self.take(parcel),
+            Letter::Flush(answer) => {
+                self.look_for_files(Scan::All);
+                self.flushes.push((self.taken, answer));
+                // The next try answers; one that failed before may be due only much later.
+                if let Some(failing) = &mut self.failing {
+                    failing.retry = Instant::now();
+                }
+            }
+            Letter::Last(last, answer) => {
+                self.look_for_files(Scan::All);
+                for parcel in last.parcels {
+                    if let Some(parcel) = parcel.without(&self.summaries) {
+                        self.take(parcel);
+                    }
+                }
+                self.ending = Some(Ending {
+                    deadline: Instant::now() + last.limit,
+                    answer,
+                });
+                if let Some(failing) = &mut self.failing {
+                    failing.retry = Instant::now();
+                    failing.wait = FIRST_WAIT;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, parcel: Parcel) {
+        self.taken += 1;
+        self.waiting.push_back(parcel);
+    }
+
+    fn look_for_files(&mut self, scan: Scan) {
+        let Some(uploads) = &mut self.uploads else {
+            return;
+        };
+        self.next_pass = Instant::now() + PASS;
+        for path in uploads.changed(scan == Scan::All) {
+            self.take(Parcel::File(path));
+        }
+    }
+
+    /// Tries the parcel that waits longest.
+    async fn send_first(&mut self) {
+        let Some(parcel) = self.waiting.pop_front() else {
+            return;
+        };
+        let call = self.route.send(&parcel, self.uploads.as_mut());
+        let result = match &self.ending {
+            None => call.await,
+            Some(ending) => match tokio::time::timeout_at(ending.deadline, call).await {
+                Ok(result) => result,
+                // The loop sees the deadline next.
+                Err(_) => return self.waiting.push_front(parcel),
+            },
+        };
+        match result {
+            Ok(()) => {
+                self.sent += 1;
+                self.failing = None;
+                self.close(&parcel);
+                if let Parcel::File(path) = &parcel
+                    && self.ending.is_none()
+                {
+                    self.summarise(path);
+                }
+            }
+            Err(error) if self.route.is_worth_waiting(&error).await => {
+                self.fail(Arc::new(error));
+                self.waiting.push_front(parcel);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the server refused a part of a tracked run");
+                self.failing = None;
+                self.unsent.extend(parcel.unsent(Some(&Arc::new(error))));
+                self.close(&parcel);
+            }
+        }
+        let is_behind = self.failing.is_some() || !self.unsent.is_empty();
+        self.is_behind.store(is_behind, Ordering::Release);
+    }
+
+    /// The parcel is done with.
+    fn close(&mut self, parcel: &Parcel) {
+        self.done += 1;
+        self.room.give_back(parcel.room());
+    }
+
+    fn fail(&mut self, cause: Cause) {
+        let longest = match self.ending {
+            None => LONGEST_WAIT,
+            Some(_) => LONGEST_WAIT_AT_THE_END,
+        };
+        let wait = match &self.failing {
+            None => FIRST_WAIT,
+            Some(failing) => (failing.wait * 2).min(longest),
+        };
+        tracing::debug!(error = %cause, ?wait, "a tracked run cannot be sent for now");
+        for (_, answer) in self.flushes.drain(..) {
+            // Whoever does not wait any more does not want to know.
+            let _ = answer.send(Err(Error::NotYetSent {
+                waiting: self.waiting.len() + 1,
+                source: Arc::clone(&cause),
+            }));
+        }
+        self.failing = Some(Failing {
+            cause,
+            wait,
+            retry: Instant::now() + wait,
+        });
+    }
+
+    fn answer_flushes(&mut self) {
+        let done = self.done;
+        for (_, answer) in self.flushes.extract_if(.., |(due, _)| *due <= done) {
+            let _ = answer.send(Ok(()));
+        }
+    }
+
+    /// Tells the server what the event file holds that it just got.
+    fn summarise(&mut self, path: &str) {
+        let Some((place, name)) = event_file(path) else {
+            return;
+        };
+        let file = series::open(&self.route.folder.join(path));
+        let read = file.and_then(|file| summary::of_events(file, place.line_kind()));
+        // A file that cannot be read now is in the report of the end, where it is read again.
+        let Ok(Some(summary)) = read else {
+            return;
+        };
+        let mut record = lineage_of(place, name, summary.json);
+        if let Some(store) = &self.route.store {
+            record.insert("connection".to_owned(), store.as_str().into());
+        }
+        let record = Value::from(record);
+        if self.summaries.get(path) != Some(&record) {
+            self.summaries.insert(path.to_owned(), record.clone());
+            self.taken += 1;
+            for (due, _) in &mut self.flushes {
+                *due += 1;
+            }
+            self.waiting.push_front(Parcel::lineage(vec![record], 0));
+        }
+    }
+
+    /// Answers what was sent, and what not.
+    fn finish(&mut self) {
+        let cause = self.failing.as_ref().map(|failing| &failing.cause);
+        for parcel in self.waiting.drain(..) {
+            self.unsent.extend(parcel.unsent(cause));
+            self.room.give_back(parcel.room());
+        }
+        if let Some(ending) = self.ending.take() {
+            let unsent = std::mem::take(&mut self.unsent);
+            // The writer waits for it.
+            let _ = ending.answer.send((self.sent, unsent));
+        }
+    }
+}
+
+/// Which of the files that changed are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scan {
+    /// Those whose time it is: one that grows is not sent whole again for every line.
+    Due,
+    All,
+}
+
+impl Route {
+    async fn send(
+        &self,
+        parcel: &Parcel,
+        uploads: Option<&mut Uploads>,
+    ) -> Result<(), polyaxon_client::Error> {
+        match parcel {
+            Parcel::Change { body, .. } => self.runs.update(self.run, body).await,
+            Parcel::Lineage { records, .. } => self.runs.log_lineage(self.run, records).await,
+            Parcel::Status(condition) => self.runs.log_condition(self.run, condition).await,
+            Parcel::File(path) => {
+                let Some(uploads) = uploads else {
+                    return Ok(());
+                };
+                // Looked at before it is read: what is added meanwhile is for the next time.
+                let Some(seen) = uploads.look(path) else {
+                    // It is gone. What was uploaded of it stays.
+                    return Ok(());
+                };
+                let mut upload = Upload::new(self.folder.join(path), path.as_str());
+                if let Some(store) = &self.store {
+                    upload = upload.store(store);
+                }
+                self.runs.upload(&self.namespace, self.run, &upload).await?;
+                uploads.uploaded(path, seen);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the same call can do better later.
+    async fn is_worth_waiting(&mut self, error: &polyaxon_client::Error) -> bool {
+        let status = error.status().map(|status| status.as_u16());
+        if !error.is_retryable() {
+            return false;
+        }
+        if status != Some(405) {
+            return true;
+        }
+        // The open-source server says so when its database is locked; any other means it.
+        match self.is_community {
+            Some(known) => known,
+            None => match self.runs.is_community_server().await {
+                Ok(known) => *self.is_community.insert(known),
+                Err(_) => true,
+            },
+        }
+    }
+}
+
+/// Which series a path below the run's folder is of.
+fn event_file(path: &str) -> Option<(Place, &str)> {
+    let path = path.strip_suffix(".plx")?;
+    if let Some(name) = path.strip_prefix("resources/metric/") {
+        return Some((Place::Resources, name));
+    }
+    let (kind, name) = path.strip_prefix("events/")?.split_once('/')?;
+    let kind = serde_json::from_value(kind.into()).ok()?;
+    Some((Place::Events(kind), name))
+}
+
+/// For the report: what could not be sent, in the words of its members.
+fn names_of(records: &[Value]) -> Sending {
+    let name = |record: &Value| Some(record.get("name")?.as_str()?.to_owned());
+    Sending::Lineage(records.iter().filter_map(name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ArtifactKind;
+
+    #[test]
+    fn event_files_are_told_from_others_by_their_paths() {
+        let table = [
+            (
+                "events/metric/loss.plx",
+                Some((Place::Events(ArtifactKind::Metric), "loss")),
+            ),
+            ("resources/metric/cpu.plx", Some((Place::Resources, "cpu"))),
+            ("events/bogus/x.plx", None),
+            ("outputs/events/metric/x.plx", None),
+            ("events/metric/x.txt", None),
+            ("plxlogs/logs.jsonl", None),
+        ];
+        for (path, expected) in table {
+            assert_eq!(event_file(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Tracked runs on a server: the local one, with faults on purpose.
+//!
+//! `cfg(test)` marks the helpers as test code for clippy, which lets tests alone unwrap.
+
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod online;
+#[cfg(test)]
+mod stage;
