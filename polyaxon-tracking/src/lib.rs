@@ -50,6 +50,7 @@
 
 mod artifact;
 mod asset;
+mod blocking;
 mod capture;
 mod error;
 mod event;
@@ -65,6 +66,8 @@ mod name;
 mod outputs;
 mod place;
 mod plan;
+mod pull;
+mod push;
 mod queue;
 mod record;
 mod report;
@@ -89,6 +92,8 @@ pub use kind::ArtifactKind;
 pub use layer::LogLayer;
 pub use metrics::{At, MetricValue};
 pub use name::NameUse;
+pub use pull::pull;
+pub use push::{Push, Pushed, push};
 pub use record::Ending;
 pub use report::{Missing, Report, Sending, Unsent, Unwritten};
 pub use run::TrackedRun;

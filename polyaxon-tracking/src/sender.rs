@@ -24,6 +24,7 @@ pub(crate) use mail::Mail;
 use mail::{Ended, Letter};
 pub(crate) use parcel::Parcel;
 use uploads::Uploads;
+pub(crate) use uploads::files_below;
 
 mod mail;
 mod parcel;

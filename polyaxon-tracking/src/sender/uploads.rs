@@ -18,9 +18,15 @@ pub(super) struct Uploads {
 
 /// A file as it was when it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     size: u64,
     changed: SystemTime,
+}
+
+impl Seen {
+    pub(crate) fn size(self) -> u64 {
+        self.size
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use polyaxon_client::runs::RunStatus;
 use polyaxon_local::{Fault, FaultRule};
-use polyaxon_tracking::{Error, Sending, TrackedRun};
+use polyaxon_tracking::{Error, Sending, TrackedRun, Unsent};
 use serde_json::json;
 
 use crate::stage::Stage;
@@ -58,7 +58,7 @@ async fn a_server_that_is_gone_at_the_end_leaves_a_run_that_can_be_pushed() {
     let report = run.end().await.unwrap();
     assert_eq!(report.written(), 1);
     assert!(report.unwritten().is_empty());
-    let unsent: Vec<&Sending> = report.unsent().iter().map(|unsent| unsent.what()).collect();
+    let unsent: Vec<&Sending> = report.unsent().iter().map(Unsent::what).collect();
     let record = |member: &str| Sending::Record(vec![member.to_owned()]);
     assert_eq!(
         unsent,
@@ -95,7 +95,7 @@ async fn what_the_server_refuses_is_in_the_report_and_holds_nothing_up() {
     run.set_name("x".repeat(129)).unwrap();
     run.log_metric(1, "loss", 0.5).unwrap();
     let report = run.end().await.unwrap();
-    let unsent: Vec<&Sending> = report.unsent().iter().map(|unsent| unsent.what()).collect();
+    let unsent: Vec<&Sending> = report.unsent().iter().map(Unsent::what).collect();
     assert_eq!(unsent, [&Sending::Record(vec!["name".to_owned()])]);
     let cause = report.unsent()[0].cause().unwrap();
     assert_eq!(cause.status().map(|status| status.as_u16()), Some(400));

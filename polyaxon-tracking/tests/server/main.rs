@@ -7,4 +7,6 @@ mod faults;
 #[cfg(test)]
 mod online;
 #[cfg(test)]
+mod push;
+#[cfg(test)]
 mod stage;
