@@ -4,7 +4,7 @@
 use anyhow::Result;
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::Json;
+use axum::extract::{Json, Path};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -27,17 +27,22 @@ pub(crate) async fn start() -> Result<String> {
         )
         .route(
             "/sandbox/v1/{namespace}/{owner}/{project}/runs/{run}/exec/bg/{id}",
-            get(|| async { Json(record(0)) }),
+            get(record),
         );
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(url)
 }
 
-/// The record of a command that has ended and whose output the stream has told whole.
-fn record(bytes: u64) -> Value {
-    json!({"exec_id": "e", "pid": 1, "state": "exited", "exit_code": 0,
-           "stdout_bytes": bytes, "stderr_bytes": 0, "started_at": "2026-01-01T00:00:00Z",
-           "finished_at": "2026-01-01T00:00:01Z", "duration_ms": 1000})
+/// The record of a command that has ended, and wrote as much as its id says.
+async fn record(
+    Path((_, _, _, _, id)): Path<(String, String, String, String, String)>,
+) -> Json<Value> {
+    let bytes: u64 = id.parse().unwrap_or_default();
+    Json(
+        json!({"exec_id": id, "pid": 1, "state": "exited", "exit_code": 0,
+                "stdout_bytes": bytes, "stderr_bytes": 0, "started_at": "2026-01-01T00:00:00Z",
+                "finished_at": "2026-01-01T00:00:01Z", "duration_ms": 1000}),
+    )
 }
 
 /// `["events", SIZE, COUNT]`.
@@ -54,7 +59,8 @@ async fn events(Json(body): Json<Value>) -> Response {
         .cycle()
         .take(usize::try_from(size).unwrap_or_default())
         .collect();
-    let start = json!({"exec_id": "e", "pid": 1, "started_at": "2026-01-01T00:00:00Z"});
+    let id = (size * count).to_string();
+    let start = json!({"exec_id": id, "pid": 1, "started_at": "2026-01-01T00:00:00Z"});
     let end = json!({"exit_code": 0, "signal": null, "duration_ms": 1, "timed_out": false});
     let event = |name: &str, data: &Value| Bytes::from(format!("event: {name}\ndata: {data}\n\n"));
     let (first, last) = (event("start", &start), event("execution_complete", &end));

@@ -172,6 +172,25 @@ impl Config {
         self
     }
 
+    /// Names the scheme that stands before the token: `Token`, `InternalToken`, `EphemeralToken`, or
+    /// what a gateway wants. Default: `Token`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for what cannot be the name of a scheme.
+    pub fn authentication_type(mut self, scheme: &str) -> Result<Self, Error> {
+        self.scheme = parse_scheme(scheme)?;
+        Ok(self)
+    }
+
+    /// Sends one more header with every call.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for what cannot be the name or the value of one.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
+        self.header = Some(parse_header(name, value)?);
+        Ok(self)
+    }
+
     /// The limit of one call from first byte to last, but for calls that have their own.
     /// Default: 60 s.
     #[must_use]

@@ -152,6 +152,12 @@ impl Transport {
         Self::with(config, Credentials::header_only(header))
     }
 
+    /// Where calls go: scheme, host and base path.
+    #[must_use]
+    pub fn host(&self) -> &Url {
+        &self.0.base
+    }
+
     /// Sends a call, and again where that is of use and safe: see [`Repeat`] and [`Effect`].
     ///
     /// # Errors

@@ -1,20 +1,26 @@
-//! The sandbox client: the life of a sandbox, and the way to its processes and files.
+//! The sandbox client: the life of a sandbox, and the way to its processes, files and terminals.
+
+mod pending;
+mod pod;
+mod sandboxes;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
-use polyaxon_client::runs::{RunStatus, Runs, Wait};
+use polyaxon_client::runs::{RunStatus, Runs, ServiceRoute, Wait, check_namespace};
 use polyaxon_client::transport::{Answer, AnswerStream, Operation, Transport, Upgraded};
-use polyaxon_client::{Client, Effect, InvalidInput, ProjectRef, RunUuid, Token};
+use polyaxon_client::{Client, Effect, ProjectRef, RunUuid, Token};
 use tokio::sync::OnceCell;
-use tokio::time::Instant;
 use url::Url;
 
+pub use self::pending::Pending;
+pub use self::sandboxes::{Find, Sandboxes, StopReport};
 use crate::error::Error;
 use crate::fs::Fs;
 use crate::ping::Ping;
 use crate::process::Process;
+use crate::pty::Ptys;
 use crate::spec::SandboxSpec;
 use crate::wire::{GATEWAY_PREFIX, header, route};
 
@@ -76,9 +82,9 @@ enum Service {
 }
 
 impl Service {
-    fn behind_gateway(client: &Client, namespace: OnceCell<String>) -> Self {
+    fn behind_gateway(runs: &Runs, namespace: OnceCell<String>) -> Self {
         Self::Gateway {
-            transport: client.transport().clone(),
+            transport: runs.transport().clone(),
             namespace,
         }
     }
@@ -87,12 +93,17 @@ impl Service {
 impl SandboxClient {
     /// Creates a sandbox. The run then exists, which the result names, and is not ready yet.
     ///
+    /// Where the answer is lost and the run can be recognised ([`SandboxSpec::launch_id`]), it is
+    /// looked for, for some seconds; found, it is as if the answer had come.
+    ///
     /// # Errors
     /// What [`SandboxSpec`] refuses, before anything is sent; otherwise as
-    /// [`Runs::create`]. Where the effect is unknown a run may exist.
+    /// [`Runs::create`]. Where the effect is unknown a run may exist: with a launch id,
+    /// [`Sandboxes::created`] looks for it again.
     ///
     /// # Cancel safety
-    /// Not cancel safe: dropping the future can leave a run behind whose id nobody knows.
+    /// Not cancel safe: dropping the future can leave a run behind whose id nobody knows. With a
+    /// launch id it can be found.
     pub async fn create(
         client: &Client,
         project: &ProjectRef,
@@ -100,22 +111,32 @@ impl SandboxClient {
     ) -> Result<Pending, Error> {
         let request = spec.create_run()?;
         let runs = client.runs(project);
-        let run = runs.create(&request).await?;
-        let namespace = OnceCell::new_with(run.namespace().map(str::to_owned));
-        let inner = Inner {
-            runs,
-            run: run.uuid,
-            service: Service::behind_gateway(client, namespace),
+        let run = match (runs.create(&request).await, spec.launched_as()) {
+            (Ok(run), _) => run,
+            (Err(error), Some(launch_id)) if error.effect() != Effect::NotApplied => {
+                Sandboxes::of(client, project)
+                    .instead_of_answer(error.into(), launch_id)
+                    .await?
+            }
+            (Err(error), _) => return Err(error.into()),
         };
-        Ok(Pending {
-            sandbox: Self {
-                inner: Arc::new(inner),
-            },
-        })
+        let namespace = OnceCell::new_with(run.namespace().map(str::to_owned));
+        let service = Service::behind_gateway(&runs, namespace);
+        let sandbox = Self {
+            inner: Arc::new(Inner {
+                runs,
+                run: run.uuid,
+                service,
+            }),
+        };
+        Ok(Pending { sandbox })
     }
 
     /// Creates a sandbox and waits up to five minutes until it is ready. Use
     /// [`create`](Self::create) where the run's id has to be kept before anything can go wrong.
+    ///
+    /// The run gets a launch id of its own unless the spec has one, so that it is not lost with an
+    /// answer: see [`SandboxSpec::launch_id`].
     ///
     /// # Errors
     /// As [`create`](Self::create), and [`Error::Launch`] with the run's id where the run exists
@@ -128,7 +149,13 @@ impl SandboxClient {
         project: &ProjectRef,
         spec: &SandboxSpec,
     ) -> Result<Self, Error> {
-        let pending = Self::create(client, project, spec).await?;
+        let pending = match spec.launched_as() {
+            Some(_) => Self::create(client, project, spec).await?,
+            None => {
+                let id = uuid::Uuid::new_v4().simple().to_string();
+                Self::create(client, project, &spec.clone().launch_id(id)).await?
+            }
+        };
         let run = pending.run_uuid();
         pending
             .ready(LAUNCH_LIMIT)
@@ -146,8 +173,11 @@ impl SandboxClient {
     /// [`ping`](Self::ping).
     #[must_use]
     pub fn connect(client: &Client, project: &ProjectRef, run: RunUuid) -> Self {
-        let runs = client.runs(project);
-        let service = Service::behind_gateway(client, OnceCell::new());
+        Self::over(client.runs(project), run)
+    }
+
+    fn over(runs: Runs, run: RunUuid) -> Self {
+        let service = Service::behind_gateway(&runs, OnceCell::new());
         Self {
             inner: Arc::new(Inner { runs, run, service }),
         }
@@ -191,6 +221,12 @@ impl SandboxClient {
         &self.inner.runs
     }
 
+    /// The sandboxes of the same project.
+    #[must_use]
+    pub fn sandboxes(&self) -> Sandboxes {
+        Sandboxes::over(self.inner.runs.clone())
+    }
+
     /// The processes of the sandbox.
     #[must_use]
     pub fn process(&self) -> Process {
@@ -201,6 +237,12 @@ impl SandboxClient {
     #[must_use]
     pub fn fs(&self) -> Fs {
         Fs::new(self.clone())
+    }
+
+    /// The terminals of the sandbox.
+    #[must_use]
+    pub fn pty(&self) -> Ptys {
+        Ptys::new(self.clone())
     }
 
     /// Asks the service how it is.
@@ -247,6 +289,26 @@ impl SandboxClient {
             .status)
     }
 
+    /// The URL of a port that the sandbox exposes ([`SandboxSpec::port`]), without a slash at its
+    /// end. Callers send their token as everywhere. Nothing is sent but the question for the run's
+    /// namespace, once.
+    ///
+    /// # Errors
+    /// As [`Runs::service_url`] and [`Runs::namespace`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn service_url(&self, port: u16, route: ServiceRoute) -> Result<Url, Error> {
+        let Inner { runs, run, service } = &*self.inner;
+        let namespace = match service {
+            Service::Direct(_) => &runs.namespace(*run).await?,
+            Service::Gateway { namespace, .. } => {
+                namespace.get_or_try_init(|| runs.namespace(*run)).await?
+            }
+        };
+        Ok(runs.service_url(namespace, *run, port, route)?)
+    }
+
     /// Sends a call to the service of this sandbox; `operation` has the path below it.
     pub(crate) async fn send(&self, operation: Operation) -> Result<Answer, Error> {
         let (transport, base) = self.service().await?;
@@ -276,97 +338,11 @@ impl SandboxClient {
             } => (transport, namespace),
         };
         let namespace = namespace.get_or_try_init(|| runs.namespace(*run)).await?;
-        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
-        if namespace.is_empty() || namespace.starts_with('.') || !namespace.chars().all(fits) {
-            let problem = format!("{namespace:?} cannot be a part of a URL");
-            return Err(InvalidInput::new("namespace", problem).into());
-        }
+        check_namespace(namespace)?;
         let project = runs.project();
         let (owner, name) = (project.owner(), project.name());
         let base = format!("{GATEWAY_PREFIX}/{namespace}/{owner}/{name}/runs/{run}/");
         Ok((transport, base))
-    }
-}
-
-/// A run that was created as a sandbox, and may not be ready.
-#[derive(Clone, Debug)]
-#[must_use = "the run exists and costs; wait for it, or stop it"]
-pub struct Pending {
-    sandbox: SandboxClient,
-}
-
-impl Pending {
-    /// The run. Keep it before anything can go wrong.
-    #[must_use]
-    pub fn run_uuid(&self) -> RunUuid {
-        self.sandbox.run_uuid()
-    }
-
-    /// The sandbox, ready or not: to stop it.
-    #[must_use]
-    pub fn sandbox(&self) -> &SandboxClient {
-        &self.sandbox
-    }
-
-    /// Waits until the sandbox can be used: approves the run where it waits for that (some take
-    /// two approvals), waits until it runs, then until its service answers. A gateway's 502 means
-    /// "not yet".
-    ///
-    /// # Errors
-    /// [`Error::Launch`] with the run's id: at once where the run has ended, with its reason; and
-    /// where the limit passes.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: the run stays as it is, and can be waited for again with
-    /// [`SandboxClient::connect`].
-    pub async fn ready(self, wait: impl Into<Wait> + Send) -> Result<SandboxClient, Error> {
-        let run = self.run_uuid();
-        match self.until_it_answers(wait.into()).await {
-            Ok(()) => Ok(self.sandbox),
-            Err(source) => Err(Error::Launch {
-                run,
-                source: Box::new(source),
-            }),
-        }
-    }
-
-    async fn until_it_answers(&self, wait: Wait) -> Result<(), Error> {
-        let started = Instant::now();
-        let limit = wait.limit();
-        let (runs, run) = (self.sandbox.runs(), self.run_uuid());
-        runs.wait_for(run, &RunStatus::Running, wait.approve())
-            .await?;
-        let mut pause = Duration::from_millis(10);
-        loop {
-            let ping = Operation::get("ping", route::PING).once();
-            let Err(error) = self.sandbox.send(ping).await else {
-                return Ok(());
-            };
-            if !is_not_yet(&error) || started.elapsed() + pause > limit {
-                return Err(error);
-            }
-            // A run that ends while its service is waited for never answers.
-            let now = runs.statuses(run).await?;
-            if now.status.is_final() {
-                runs.wait_for(run, &RunStatus::Running, Duration::ZERO)
-                    .await?;
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(2));
-        }
-    }
-}
-
-/// Whether a failed ping says that the service has not come up so far.
-fn is_not_yet(error: &Error) -> bool {
-    match error {
-        Error::Client(polyaxon_client::Error::Api(answer)) => {
-            answer.is_from_gateway() && matches!(answer.status().as_u16(), 404 | 502 | 503 | 504)
-        }
-        Error::Client(error @ polyaxon_client::Error::Transport { .. }) => {
-            error.effect() == Effect::NotApplied
-        }
-        _ => false,
     }
 }
 

@@ -4,10 +4,16 @@ use std::io;
 #[cfg(feature = "client")]
 use std::time::Duration;
 
+#[cfg(feature = "client")]
+use polyaxon_client::runs::{Run, RunStatus};
 use polyaxon_client::{Effect, InvalidInput, RunUuid};
 
 #[cfg(feature = "client")]
+use crate::fs::FileError;
+#[cfg(feature = "client")]
 use crate::process::{ExecId, ExecResult, ExecState, Interrupted, OutputError, unsuccessful};
+#[cfg(feature = "client")]
+use crate::pty::PtyId;
 #[cfg(feature = "client")]
 use crate::resolve::Lookup;
 
@@ -62,6 +68,15 @@ pub enum Error {
         /// What the service says.
         state: ExecState,
     },
+    /// A durable exec was to be gone on with, and is not there: it was never started, or its record
+    /// was deleted.
+    #[cfg(feature = "client")]
+    #[error("there is no command with the tag {tag}")]
+    #[non_exhaustive]
+    NotStarted {
+        /// Its tag.
+        tag: String,
+    },
     /// Something on this side failed: writing to what the caller gave, or a local file.
     #[error("{doing}")]
     #[non_exhaustive]
@@ -92,6 +107,46 @@ pub enum Error {
         /// How many the service says it wrote.
         written: u64,
     },
+    /// Work on files came to nothing, and not because a call failed.
+    #[cfg(feature = "client")]
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// No sandbox fits what was asked for.
+    #[cfg(feature = "client")]
+    #[error("there is no sandbox {wanted}")]
+    #[non_exhaustive]
+    NoSandbox {
+        /// What was asked for, in words.
+        wanted: String,
+    },
+    /// Several sandboxes fit what was asked for, and one was wanted.
+    #[cfg(feature = "client")]
+    #[error(transparent)]
+    Ambiguous(Box<Ambiguous>),
+    /// A terminal was created, and could not be attached to. It lives until it is deleted, or has
+    /// been left alone for long.
+    #[cfg(feature = "client")]
+    #[error("terminal {pty_id} was created and could not be attached to")]
+    #[non_exhaustive]
+    NotAttached {
+        /// The terminal that exists.
+        pty_id: PtyId,
+        /// What went wrong after that.
+        source: Box<Self>,
+    },
+    /// The connection to a terminal ended, and the program in it may run on: ask
+    /// [`Ptys::get`](crate::pty::Ptys::get), and attach again.
+    #[cfg(feature = "client")]
+    #[error("the connection to terminal {pty_id} is gone; its program may run on")]
+    #[non_exhaustive]
+    Detached {
+        /// The terminal.
+        pty_id: PtyId,
+        /// What was done with what was being written; *not applied* for reading.
+        effect: Effect,
+        /// Why.
+        source: polyaxon_client::BoxError,
+    },
     /// An answer was complete, but does not mean anything.
     #[error("the answer to {operation} makes no sense: {problem}")]
     #[non_exhaustive]
@@ -117,11 +172,17 @@ impl Error {
             Self::Interrupted(interrupted) => interrupted.effect(),
             // Waiting changes nothing.
             #[cfg(feature = "client")]
-            Self::StillRunning { .. } => Effect::NotApplied,
+            Self::StillRunning { .. } | Self::NotStarted { .. } => Effect::NotApplied,
+            #[cfg(feature = "client")]
+            Self::NoSandbox { .. } | Self::Ambiguous(_) => Effect::NotApplied,
             #[cfg(feature = "client")]
             Self::EndUnknown { .. } => Effect::Unknown,
             #[cfg(feature = "client")]
-            Self::Output(_) | Self::Unsuccessful(_) => Effect::Applied,
+            Self::File(error) => error.effect(),
+            #[cfg(feature = "client")]
+            Self::Detached { effect, .. } => *effect,
+            #[cfg(feature = "client")]
+            Self::Output(_) | Self::Unsuccessful(_) | Self::NotAttached { .. } => Effect::Applied,
             Self::Launch { .. } | Self::Protocol { .. } => Effect::Applied,
         }
     }
@@ -186,6 +247,18 @@ impl Error {
         }
     }
 
+    /// The status that the service itself answered with, and not a gateway before it. Its code can
+    /// be another one than those that are known.
+    #[cfg(feature = "client")]
+    pub(crate) fn service_status(&self) -> Option<u16> {
+        match self.as_client()? {
+            polyaxon_client::Error::Api(answer) if !answer.is_from_gateway() => {
+                Some(answer.status().as_u16())
+            }
+            _ => None,
+        }
+    }
+
     /// The answer that said no, or its absence: what is below the other variants.
     #[cfg(feature = "client")]
     #[must_use]
@@ -194,7 +267,7 @@ impl Error {
             Self::Client(error) => Some(error),
             Self::Uncertain(uncertain) => uncertain.source.as_client(),
             Self::Interrupted(interrupted) => interrupted.source.as_client(),
-            Self::Launch { source, .. } => source.as_client(),
+            Self::Launch { source, .. } | Self::NotAttached { source, .. } => source.as_client(),
             _ => None,
         }
     }
@@ -217,6 +290,37 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// Several sandboxes where one was wanted.
+#[cfg(feature = "client")]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{} sandboxes are {wanted}: {}", candidates.len(), named(candidates))]
+#[non_exhaustive]
+pub struct Ambiguous {
+    /// What was asked for, in words.
+    pub wanted: String,
+    /// Those that fit, the newest first.
+    pub candidates: Vec<Run>,
+}
+
+/// The first of them by id, name and status.
+#[cfg(feature = "client")]
+fn named(candidates: &[Run]) -> String {
+    const SHOWN: usize = 10;
+    let mut names: Vec<String> = candidates
+        .iter()
+        .take(SHOWN)
+        .map(|run| {
+            let name = run.name.as_deref().unwrap_or("no name");
+            let status = run.status.as_ref().map_or("no status", RunStatus::as_str);
+            format!("{} ({name}, {status})", run.uuid)
+        })
+        .collect();
+    if candidates.len() > SHOWN {
+        names.push(format!("and {} more", candidates.len() - SHOWN));
+    }
+    names.join(", ")
 }
 
 impl From<InvalidInput> for Error {

@@ -1,4 +1,4 @@
-//! Typed client of Polyaxon sandboxes: service runs with processes and files.
+//! Typed client of Polyaxon sandboxes: service runs with processes, files and terminals.
 //!
 //! ```
 //! use std::time::Duration;
@@ -35,16 +35,29 @@
 //!
 //! | method | on the wire | repeated |
 //! |---|---|---|
-//! | [`SandboxClient::create`] | `POST /api/v1/{owner}/{project}/runs` | only where it surely did not arrive |
+//! | [`SandboxClient::create`], [`launch`](SandboxClient::launch) | `POST /api/v1/{owner}/{project}/runs` | only where it surely did not arrive; with a launch id the run is looked for |
+//! | [`Sandboxes::list`], [`connect`](Sandboxes::connect), [`created`](Sandboxes::created) | `GET …/runs?query=…`, then `GET …/runs/{uuid}` | yes |
+//! | [`Sandboxes::stop`] | the same, then `POST …/runs/{uuid}/stop` | yes |
+//! | [`SandboxClient::connect`], [`of_this_pod`](SandboxClient::of_this_pod) | nothing | – |
+//! | [`SandboxClient::service_url`] | `GET …/runs/{uuid}/namespace`, once | yes |
 //! | [`SandboxClient::ping`] | `GET ping` | yes |
 //! | [`SandboxClient::resolve`], [`look_up`](SandboxClient::look_up) | the `GET` that can tell | yes |
 //! | [`SandboxClient::stop`] | `POST …/runs/{uuid}/stop` | yes |
 //! | [`process().exec`](process::Process::exec) | `POST exec` | only where it surely did not run |
-//! | [`fs().read`](fs::Fs::read), `read_text`, `read_range` | `GET fs/read` | yes |
+//! | [`fs().read`](fs::Fs::read), `read_text`, `read_range`, `read_page` | `GET fs/read` | yes |
 //! | [`fs().write`](fs::Fs::write) | `POST fs/write` | yes; with [`append`](fs::Write::append) only where it surely did not arrive |
 //! | [`fs().stat`](fs::Fs::stat), [`ls`](fs::Fs::ls) | `GET fs/stat`, `GET fs/ls` | yes |
 //! | [`fs().mkdir`](fs::Fs::mkdir), [`rm`](fs::Fs::rm) | `POST fs/mkdir`, `DELETE fs/rm` | only where it surely did not arrive |
 //! | [`mkdir_with`](fs::Fs::mkdir_with) [`parents`](fs::Mkdir::parents), [`rm_all`](fs::Fs::rm_all) | the same, with parents or recursive | yes |
+//! | [`pty().create`](pty::Ptys::create) | `POST pty` | only where it surely did not arrive |
+//! | [`pty().open`](pty::Ptys::open) | `POST pty`, then as `attach` with replay | as its parts |
+//! | [`pty().list`](pty::Ptys::list), `list_tagged`, [`get`](pty::Ptys::get) | `GET pty`, `GET pty/{id}` | yes |
+//! | [`pty().attach`](pty::Ptys::attach) | WebSocket `GET pty/{id}/ws` | the handshake |
+//! | [`pty().resize`](pty::Ptys::resize) | `POST pty/{id}/resize` | yes |
+//! | [`pty().signal`](pty::Ptys::signal) | `POST pty/{id}/signal` | only where it surely did not arrive |
+//! | [`pty().delete`](pty::Ptys::delete) | `DELETE pty/{id}` | once; not found is then gone |
+//! | [`AttachedPty`](pty::AttachedPty): `write`, `resize`, `signal` | a frame | no |
+//! | [`AttachedPty::reattach`](pty::AttachedPty::reattach) | a close, then as `attach` | as its parts, for 5 s |
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
@@ -52,6 +65,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "client")]
+mod blocking;
 #[cfg(feature = "client")]
 mod client;
 mod error;
@@ -67,10 +82,10 @@ mod spec;
 pub mod wire;
 
 #[cfg(feature = "client")]
-pub use client::{Pending, SandboxClient};
+pub use client::{Find, Pending, SandboxClient, Sandboxes, StopReport};
 pub use error::Error;
 #[cfg(feature = "client")]
-pub use error::Uncertain;
+pub use error::{Ambiguous, Uncertain};
 pub use path::{AbsPath, FileMode};
 pub use ping::Ping;
 pub use process::Exec;

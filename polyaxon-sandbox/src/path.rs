@@ -50,6 +50,39 @@ impl AbsPath {
         Self::check("path", &format!("{}{slash}{name}", self.0))
     }
 
+    /// The directory that it is in; of `/` itself.
+    pub(crate) fn parent(&self) -> Self {
+        let path = self.0.trim_end_matches('/');
+        match path.rsplit_once('/') {
+            Some((parent, _)) if !parent.is_empty() => Self(parent.to_owned()),
+            _ => Self("/".to_owned()),
+        }
+    }
+
+    /// Its last part; empty for `/`.
+    pub(crate) fn name(&self) -> &str {
+        let path = self.0.trim_end_matches('/');
+        path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// As the service reads it: without `.`, `..` and double slashes, by the text alone.
+    pub(crate) fn cleaned(&self) -> Self {
+        let mut parts: Vec<&str> = Vec::new();
+        for part in self.0.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        Self(format!("/{}", parts.join("/")))
+    }
+
+    /// As a command that starts in `/` names it: with what begins like a flag kept from being one.
+    pub(crate) fn root_relative(&self) -> String {
+        format!(".{}", self.cleaned().0)
+    }
+
     /// A path that is named `field` in the error.
     pub(crate) fn check(field: &'static str, text: &str) -> Result<Self, InvalidInput> {
         let problem = if text.is_empty() {
@@ -242,6 +275,23 @@ mod tests {
         assert_eq!(root.join("a").unwrap().as_str(), "/a");
         dir.join("/etc/passwd").unwrap_err();
         dir.join("").unwrap_err();
+    }
+
+    #[test]
+    fn the_parts_of_a_path_are_those_of_the_service() {
+        let table = [
+            ("/", "/", "", "./"),
+            ("/a", "/", "a", "./a"),
+            ("/a/b/", "/a", "b", "./a/b"),
+            ("//a/./b/../-c", "//a/./b/..", "-c", "./a/-c"),
+            ("/../x", "/..", "x", "./x"),
+        ];
+        for (text, parent, name, root_relative) in table {
+            let path: AbsPath = text.parse().unwrap();
+            assert_eq!(path.parent().as_str(), parent, "{text}");
+            assert_eq!(path.name(), name, "{text}");
+            assert_eq!(path.root_relative(), root_relative, "{text}");
+        }
     }
 
     #[test]

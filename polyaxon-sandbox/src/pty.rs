@@ -1,13 +1,37 @@
-//! Terminals in a sandbox: what the service says about them, and the frames of an attachment.
+//! Terminals in a sandbox: calls, attachments, and their frames.
 
+#[cfg(feature = "client")]
+mod attached;
+#[cfg(feature = "client")]
+mod calls;
+#[cfg(feature = "client")]
+mod exit;
 mod frame;
+#[cfg(feature = "client")]
+mod reader;
+mod request;
+#[cfg(feature = "client")]
+mod socket;
+#[cfg(feature = "client")]
+mod writer;
 
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "client")]
+pub use self::attached::{Attach, AttachedPty};
+#[cfg(feature = "client")]
+pub use self::calls::Ptys;
+#[cfg(feature = "client")]
+pub use self::exit::PtyExit;
 pub use self::frame::{FrameError, PtyControl, PtyEvent, PtyExited};
+#[cfg(feature = "client")]
+pub use self::reader::{PtyOutput, PtyReader};
+pub use self::request::Pty;
+#[cfg(feature = "client")]
+pub use self::writer::PtyWriter;
 use crate::process::Signal;
 use crate::wire::lenient;
 
@@ -21,6 +45,12 @@ impl PtyId {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<&str> for PtyId {
+    fn from(id: &str) -> Self {
+        Self(id.to_owned())
     }
 }
 

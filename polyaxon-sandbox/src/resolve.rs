@@ -7,13 +7,13 @@ use polyaxon_client::{Effect, RunUuid};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-use crate::client::SandboxClient;
+use crate::client::{SandboxClient, Sandboxes};
 use crate::error::Error;
 use crate::fs::Stat;
 use crate::path::AbsPath;
 use crate::process::{ExecId, ExecList, ExecState, ExecStatus, Signal};
 use crate::pty::{PtyId, PtyList, PtySession};
-use crate::wire::{code, route, segment};
+use crate::wire::{route, segment};
 
 /// How long the service takes to end what is deleted: SIGTERM, and SIGKILL 5 s later.
 const DELETE_GRACE: Duration = Duration::from_secs(6);
@@ -63,6 +63,12 @@ pub enum Lookup {
         before: u64,
         /// How many bytes were added.
         length: u64,
+    },
+    /// A sandbox was created with this launch id, which has to be of this call alone.
+    #[non_exhaustive]
+    CreatedSandbox {
+        /// Its launch id.
+        launch_id: String,
     },
     /// A terminal was created with this tag, which has to be of this call alone.
     #[non_exhaustive]
@@ -129,6 +135,7 @@ impl SandboxClient {
     /// | a delete | whether the record is gone | – |
     /// | an append to a file of known size | the size of the file | who made it another size |
     /// | creating a terminal with a tag | a terminal with the tag | as above |
+    /// | creating a sandbox of this project, with a launch id | a run with the id | whose it is, where another call used the id |
     /// | a one-shot exec, an append without a size, anything else | – | all: it has no name on the wire. |
     ///
     /// A request that is still on its way, in a proxy for one, can arrive after the look. So
@@ -184,6 +191,15 @@ impl SandboxClient {
                 before,
                 length,
             } => self.appended(path, *before, *length).await,
+            Lookup::CreatedSandbox { launch_id } => {
+                let found = Sandboxes::over(self.runs().clone())
+                    .created(launch_id)
+                    .await?;
+                Ok(match found {
+                    Some(run) => applied(Evidence::Run(run.uuid)),
+                    None => Resolution::NotApplied,
+                })
+            }
             Lookup::CreatedPty { tag } => self.created_pty(tag).await,
             Lookup::DeletedPty { pty_id } => self.deleted_pty(pty_id).await,
         }
@@ -300,7 +316,7 @@ impl SandboxClient {
     ) -> Result<Option<T>, Error> {
         match self.send(operation).await {
             Ok(answer) => Ok(Some(answer.json()?)),
-            Err(error) if error.code() == Some(code::NOT_FOUND) => Ok(None),
+            Err(error) if error.service_status() == Some(404) => Ok(None),
             Err(error) => Err(error),
         }
     }

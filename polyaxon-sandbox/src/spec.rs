@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use polyaxon_client::InvalidInput;
 use polyaxon_client::runs::CreateRun;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::wire::{PORT, RESERVED_ENV_PREFIX};
-
+mod check;
 mod quantity;
 
 pub use quantity::Quantity;
 
-/// The kinds of references whose target cannot be looked at here.
-const REFERENCES: [&str; 4] = ["hubRef", "pathRef", "urlRef", "dagRef"];
+/// The member of `meta_info` that makes a run recognisable. A plain word, so that lists can be
+/// queried by it.
+pub(crate) const LAUNCH_ID: &str = "launch_id";
 
 /// A sandbox to create. A value; it is checked when it is sent.
 ///
@@ -50,7 +51,7 @@ const REFERENCES: [&str; 4] = ["hubRef", "pathRef", "urlRef", "dagRef"];
 pub struct SandboxSpec {
     content: Option<Value>,
     image: Image,
-    command_line: Option<String>,
+    command_line: Option<CommandLine>,
     env: BTreeMap<String, String>,
     cpu: Option<Quantity>,
     memory: Option<Quantity>,
@@ -60,6 +61,14 @@ pub struct SandboxSpec {
     plugins: BTreeMap<String, bool>,
     termination: Termination,
     run: CreateRun,
+}
+
+/// A script, as one text or line by line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+enum CommandLine {
+    Text(String),
+    Lines(Vec<String>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,10 +102,26 @@ impl SandboxSpec {
         Self::new(Some(content), Image::InContent)
     }
 
+    /// A sandbox from the text of a JSON document: see [`from_content`](Self::from_content).
+    ///
+    /// # Errors
+    /// Where the text is no JSON.
+    pub fn from_json(text: &str) -> Result<Self, InvalidInput> {
+        let content = serde_json::from_str(text)
+            .map_err(|error| InvalidInput::new("content", format!("is no JSON: {error}")))?;
+        Ok(Self::from_content(content))
+    }
+
     /// A sandbox whose image comes from a preset of the project; without such a preset the run
     /// fails on the cluster.
     pub fn from_preset() -> Self {
         Self::new(None, Image::FromPreset)
+    }
+
+    /// Lets a preset of the project name the image that the content does not name.
+    pub fn image_from_preset(mut self) -> Self {
+        self.image = Image::FromPreset;
+        self
     }
 
     fn new(content: Option<Value>, image: Image) -> Self {
@@ -118,7 +143,14 @@ impl SandboxSpec {
 
     /// Starts this beside the sandbox service, as a script of `/bin/sh`.
     pub fn command_line(mut self, line: impl Into<String>) -> Self {
-        self.command_line = Some(line.into());
+        self.command_line = Some(CommandLine::Text(line.into()));
+        self
+    }
+
+    /// The same with a script of several lines; the first that fails ends it.
+    pub fn command_lines<S: Into<String>>(mut self, lines: impl IntoIterator<Item = S>) -> Self {
+        let lines = lines.into_iter().map(Into::into).collect();
+        self.command_line = Some(CommandLine::Lines(lines));
         self
     }
 
@@ -208,8 +240,51 @@ impl SandboxSpec {
         self
     }
 
+    /// Lets the run wait before it starts, for `approval`, `upload`, `cache` or `build`.
+    pub fn pending(mut self, what: impl Into<String>) -> Self {
+        self.run = self.run.pending(what);
+        self
+    }
+
+    /// Says who drives the run: `user`, `cli` or `agent`. Default: the platform's, its agent.
+    pub fn managed_by(mut self, who: impl Into<String>) -> Self {
+        self.run = self.run.managed_by(who);
+        self
+    }
+
+    /// Makes the run recognisable: a text that no other run has, sent as the member `launch_id` of
+    /// `meta_info`. Where the answer to `create` is lost, the run is looked for by it; so can be
+    /// whoever starts anew after a crash: [`Sandboxes::created`](crate::Sandboxes::created).
+    ///
+    /// [`SandboxClient::launch`](crate::SandboxClient::launch) sets a random one where there is
+    /// none, [`create`](crate::SandboxClient::create) does not.
+    pub fn launch_id(mut self, id: impl Into<String>) -> Self {
+        self.run = self.run.meta(LAUNCH_ID, id.into());
+        self
+    }
+
+    /// The launch id, where it has one.
+    pub(crate) fn launched_as(&self) -> Option<&str> {
+        self.run.meta_info.as_ref()?.get(LAUNCH_ID)?.as_str()
+    }
+
     /// The body of the call that creates the run.
     pub(crate) fn create_run(&self) -> Result<CreateRun, InvalidInput> {
+        if let Some(id) = self
+            .run
+            .meta_info
+            .as_ref()
+            .and_then(|meta| meta.get(LAUNCH_ID))
+        {
+            let fits = |text: &str| {
+                let letters = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+                !text.is_empty() && text.len() <= 128 && text.bytes().all(letters)
+            };
+            if !id.as_str().is_some_and(fits) {
+                let problem = format!("{id} is not 1 to 128 letters, digits, `-`, `_` or `.`");
+                return Err(InvalidInput::new("launch_id", problem));
+            }
+        }
         let mut run = self.run.clone();
         run.content = Some(self.content()?.to_string());
         Ok(run)
@@ -222,7 +297,7 @@ impl SandboxSpec {
     /// is none, content that is no service.
     pub fn content(&self) -> Result<Value, InvalidInput> {
         let mut root = self.root()?;
-        let placed = ["run", "component"].iter().chain(&REFERENCES);
+        let placed = ["run", "component"].iter().chain(&check::REFERENCES);
         if !placed.clone().any(|key| root.contains_key(*key)) {
             root.entry("ports").or_insert_with(|| json!([]));
         }
@@ -251,7 +326,7 @@ impl SandboxSpec {
                 ));
             }
         };
-        self.check(&root)?;
+        check::check(&root, self.image == Image::FromPreset)?;
         Ok(Value::Object(root))
     }
 
@@ -282,7 +357,13 @@ impl SandboxSpec {
             over.push(("container", json!({"image": image})));
         }
         if let Some(line) = &self.command_line {
-            if line.trim().is_empty() {
+            let blank = match line {
+                CommandLine::Text(text) => text.trim().is_empty(),
+                CommandLine::Lines(lines) => {
+                    lines.is_empty() || lines.iter().any(|line| line.trim().is_empty())
+                }
+            };
+            if blank {
                 return Err(InvalidInput::new("command_line", "is blank"));
             }
             over.push(("cmd", json!(line)));
@@ -313,68 +394,6 @@ impl SandboxSpec {
             over.push(("plugins", json!(self.plugins)));
         }
         Ok(over)
-    }
-
-    /// What would only fail later, on the cluster, is refused now.
-    fn check(&self, root: &Map<String, Value>) -> Result<(), InvalidInput> {
-        let refuse = |field, problem: String| Err(InvalidInput::new(field, problem));
-        for reference in REFERENCES {
-            if root.contains_key(reference) && !root.contains_key("component") {
-                return refuse(
-                    "content",
-                    format!(
-                        "refers to its component by `{reference}`; put the component itself there"
-                    ),
-                );
-            }
-        }
-        if root.contains_key("matrix") {
-            return refuse("content", "has a `matrix`: a sandbox is one run".to_owned());
-        }
-        let run = match root.get("component") {
-            Some(component) => component.get("run"),
-            None => root.get("run"),
-        };
-        let kind = run.and_then(|run| run.get("kind")).and_then(Value::as_str);
-        if let Some(kind) = kind.filter(|kind| *kind != "service") {
-            return refuse(
-                "content",
-                format!("runs a {kind}; only a service can be a sandbox"),
-            );
-        }
-        let image_of = |place: Option<&Value>| {
-            let image = place.and_then(|place| place.get("container")?.get("image")?.as_str());
-            image.is_some_and(|image| !image.trim().is_empty())
-        };
-        let has_image = root.get("container").is_some_and(|container| {
-            container
-                .get("image")
-                .and_then(Value::as_str)
-                .is_some_and(|image| !image.trim().is_empty())
-        });
-        let from_preset = self.image == Image::FromPreset || root.contains_key("presets");
-        if !has_image && !image_of(run) && !from_preset {
-            return refuse("image", "is missing: the pod needs a container".to_owned());
-        }
-        let ports = root.get("ports").and_then(Value::as_array);
-        if ports.is_some_and(|ports| ports.iter().any(|port| *port == json!(PORT))) {
-            return refuse("ports", format!("{PORT} is the sandbox service's own"));
-        }
-        if let Some(name) = self
-            .env
-            .keys()
-            .find(|name| name.starts_with(RESERVED_ENV_PREFIX))
-        {
-            return refuse("env", format!("{name} is kept for the platform"));
-        }
-        if let Some(name) = self
-            .env
-            .keys()
-            .find(|name| name.is_empty() || name.contains(['=', '\0']))
-        {
-            return refuse("env", format!("{name:?} cannot be the name of a variable"));
-        }
-        Ok(())
     }
 }
 
@@ -521,6 +540,52 @@ mod tests {
     }
 
     #[test]
+    fn what_the_platform_can_run_is_not_refused() {
+        let of_run = |run: Value| SandboxSpec::from_content(json!({"run": run}));
+        let table = [
+            of_run(
+                json!({"kind": "service", "container": {"image": "i", "command": ["c"], "args": ["a"]}}),
+            ),
+            of_run(json!({"kind": "service", "container": {"image": "i", "args": ["a"]}}))
+                .command_line("true"),
+            of_run(
+                json!({"kind": "service", "ports": [80], "container": {"image": "i", "env": [{"name": "A", "value": "1"}]}}),
+            ),
+            SandboxSpec::from_content(json!({"plugins": {"ssh": true}})).image_from_preset(),
+            SandboxSpec::from_json(r#"{"run": {"kind": "service", "container": {"image": "i"}}}"#)
+                .unwrap(),
+        ];
+        for spec in table {
+            spec.content().unwrap();
+        }
+        assert_eq!(
+            SandboxSpec::from_json("run: {}").unwrap_err().field(),
+            "content"
+        );
+    }
+
+    #[test]
+    fn a_launch_id_is_plain_text_in_the_meta_info() {
+        let spec = SandboxSpec::image("i").launch_id("a-1");
+        assert_eq!(spec.launched_as(), Some("a-1"));
+        let sent = serde_json::to_value(spec.create_run().unwrap()).unwrap();
+        assert_eq!(sent["meta_info"], json!({"launch_id": "a-1"}));
+        for bad in ["", "a b", "a,b", "\"", &"x".repeat(129)] {
+            let error = SandboxSpec::image("i")
+                .launch_id(bad)
+                .create_run()
+                .unwrap_err();
+            assert_eq!(error.field(), "launch_id", "{bad:?}");
+        }
+        let who = SandboxSpec::image("i").managed_by("user").pending("upload");
+        let sent = serde_json::to_value(who.create_run().unwrap()).unwrap();
+        assert_eq!(
+            (&sent["managed_by"], &sent["pending"]),
+            (&json!("user"), &json!("upload"))
+        );
+    }
+
+    #[test]
     fn what_would_fail_on_the_cluster_is_refused_by_its_field() {
         let content = SandboxSpec::from_content;
         let service = json!({"kind": "service", "container": {"image": "i"}});
@@ -541,6 +606,42 @@ mod tests {
                 "content",
             ),
             (content(json!(3)), "content"),
+            (
+                content(
+                    json!({"run": {"kind": "service", "ports": [9090], "container": {"image": "i"}}}),
+                ),
+                "ports",
+            ),
+            (content(json!({"run": service, "ports": [70000]})), "ports"),
+            (content(json!({"run": service, "ports": ["web"]})), "ports"),
+            (SandboxSpec::image("i").port(0), "ports"),
+            (
+                content(
+                    json!({"run": {"kind": "service", "container": {"image": "i", "args": ["a"]}}}),
+                ),
+                "content",
+            ),
+            (
+                content(json!({"run": {"kind": "service", "container": {
+                    "image": "i", "env": [{"name": "POLYAXON_X", "value": "1"}]}}})),
+                "env",
+            ),
+            (
+                content(json!({"run": service, "env": {"POLYAXON_X": "1"}})),
+                "env",
+            ),
+            (
+                content(json!({"kind": "operation", "component": 3})),
+                "content",
+            ),
+            (
+                SandboxSpec::image("i").command_lines(["a", " "]),
+                "command_line",
+            ),
+            (
+                SandboxSpec::image("i").command_lines(Vec::<String>::new()),
+                "command_line",
+            ),
             (SandboxSpec::image("i").port(9090), "ports"),
             (SandboxSpec::image("i").env("POLYAXON_X", "1"), "env"),
             (SandboxSpec::image("i").env("A=B", "1"), "env"),

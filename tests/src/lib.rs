@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::indexing_slicing,
     clippy::missing_panics_doc,
     reason = "helpers of tests; a failure is a failed test"
@@ -11,8 +12,11 @@
 
 pub mod agent;
 pub mod authority;
+pub mod cancel;
 pub mod contract;
+pub mod golden;
 pub mod local;
+pub mod polls;
 
 /// The examples of the READMEs compile.
 #[cfg(doctest)]

@@ -52,6 +52,11 @@ impl LocalSandbox {
     /// Starts the program `daemon` of this package inside the sandbox, as a pod of the platform has
     /// it, and gives its address. It ends with the sandbox.
     pub async fn start_daemon(&self, program: &Path, token: &str) -> String {
+        self.start_daemon_with(program, token, "").await
+    }
+
+    /// The same, with what a shell puts `before` it: commands, and variables for the program.
+    pub async fn start_daemon_with(&self, program: &Path, token: &str, before: &str) -> String {
         let run = self.sandbox.run_uuid().to_string();
         let place = self.server.folder().join(run).join("workspace/daemon");
         // The same file, without its bytes where the disk can do that.
@@ -60,7 +65,7 @@ impl LocalSandbox {
         }
         // Its address is printed when it answers.
         let line = format!(
-            "./daemon {token} >address 2>error & until [ -s address ]; \
+            "{before} ./daemon {token} >address 2>error & until [ -s address ]; \
              do kill -0 $! || {{ cat error >&2; exit 1; }}; done; cat address"
         );
         let start = Exec::shell(line).workdir("/workspace");

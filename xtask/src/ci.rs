@@ -122,7 +122,22 @@ fn examples() -> Result<()> {
             "--out",
             out_text,
         ])?,
-    )
+    )?;
+
+    let local = |name, flags: &[&str]| {
+        let mut arguments = vec!["run", "--quiet", "--example", name, "--", "--local"];
+        arguments.extend(flags);
+        step::run(&format!("example {name}"), &mut cargo(&arguments)?)
+    };
+    local("stream", &[])?;
+    let handle = root()?.join("target/xtask/background.json");
+    if handle.exists() {
+        std::fs::remove_file(&handle)?;
+    }
+    let handle = handle
+        .to_str()
+        .context("the path of target/ is not UTF-8")?;
+    local("background", &["--handle", handle])
 }
 
 fn fresh(folder: &Path) -> Result<()> {

@@ -46,7 +46,11 @@ pub(crate) fn run() -> Result<()> {
         nginx,
         control_plane,
     } = provisioned?;
-    let Built { tests, local } = built?;
+    let Built {
+        tests,
+        local,
+        compare,
+    } = built?;
 
     let mut command = Command::new(tests);
     command
@@ -61,6 +65,13 @@ pub(crate) fn run() -> Result<()> {
     let passed = bounded::tests("the tests against real servers", &mut command, TESTS_LIMIT)
         .with_context(|| format!("what the servers said is in {}", scratch.display()))?;
     drop(control_plane);
+    // Whether all sides come to the same, not how fast.
+    step::run(
+        "each scenario of the comparison once",
+        Command::new(compare)
+            .args(["--short", "--python"])
+            .arg(polyaxon.program()),
+    )?;
     fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))?;
     println!(
         "   real: {passed} tests passed, {:.1} s in all",
@@ -117,6 +128,7 @@ fn provision(base: &Path, folder: &Path, scripts: &Path, scratch: &Path) -> Resu
 struct Built {
     tests: PathBuf,
     local: PathBuf,
+    compare: PathBuf,
 }
 
 fn build() -> Result<Built> {
@@ -131,6 +143,8 @@ fn build() -> Result<Built> {
         "real",
         "--bin",
         "polyaxon-local",
+        "--bin",
+        "compare",
         "--message-format",
         "json-render-diagnostics",
     ])?
@@ -149,6 +163,7 @@ fn build() -> Result<Built> {
     let built = Built {
         tests: program("real")?,
         local: program("polyaxon-local")?,
+        compare: program("compare")?,
     };
     println!("   build: {:.1} s", started.elapsed().as_secs_f64());
     Ok(built)

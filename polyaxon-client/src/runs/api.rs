@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::model::{CreateRun, Run, Statuses};
+use super::service::check_namespace;
 use crate::error::{Error, InvalidInput};
 use crate::ids::{ProjectRef, RunUuid};
 use crate::transport::{Operation, Transport};
@@ -25,7 +26,9 @@ impl Runs {
         &self.project
     }
 
-    pub(super) fn transport(&self) -> &Transport {
+    /// The transport, for clients that build on this one.
+    #[must_use]
+    pub fn transport(&self) -> &Transport {
         &self.transport
     }
 
@@ -42,9 +45,17 @@ impl Runs {
     }
 
     /// The path of a run's files, events and logs.
-    pub(super) fn stream_path(&self, namespace: &str, run: &str, rest: &str) -> String {
+    pub(super) fn stream_path(
+        &self,
+        namespace: &str,
+        run: &str,
+        rest: &str,
+    ) -> Result<String, InvalidInput> {
+        check_namespace(namespace)?;
         let (owner, project) = (self.project.owner(), self.project.name());
-        format!("/streams/v1/{namespace}/{owner}/{project}/runs/{run}{rest}")
+        Ok(format!(
+            "/streams/v1/{namespace}/{owner}/{project}/runs/{run}{rest}"
+        ))
     }
 
     /// Creates a run. It is not waited for: it has yet to be approved, scheduled and started.

@@ -119,7 +119,7 @@ impl Runs {
         run: RunUuid,
         folder: &str,
     ) -> Result<ArtifactTree, Error> {
-        let path = self.stream_path(namespace, &run.to_string(), "/artifacts/tree");
+        let path = self.stream_path(namespace, &run.to_string(), "/artifacts/tree")?;
         let operation = Operation::get("runs.artifact_tree", path).query("path", folder);
         self.transport().send(operation).await?.json()
     }
@@ -165,7 +165,7 @@ impl Runs {
         run: RunUuid,
         path: &str,
     ) -> Result<Download, Error> {
-        let at = self.stream_path(namespace, &run.to_string(), "/artifact");
+        let at = self.stream_path(namespace, &run.to_string(), "/artifact")?;
         let operation = Operation::get("runs.artifact", at)
             .query("path", path)
             .query("stream", "true")
@@ -213,7 +213,7 @@ impl Runs {
             ));
         }
         json.push('}');
-        let at = self.stream_path(namespace, &run.to_string(), "/artifact");
+        let at = self.stream_path(namespace, &run.to_string(), "/artifact")?;
         let operation = Operation::post("runs.upload", at)
             .harmless()
             .any_answer()
@@ -244,7 +244,7 @@ impl Runs {
         run: RunUuid,
         path: &str,
     ) -> Result<(), Error> {
-        let at = self.stream_path(namespace, &run.to_string(), "/artifact");
+        let at = self.stream_path(namespace, &run.to_string(), "/artifact")?;
         let operation = Operation::delete("runs.delete_artifact", at).query("path", path);
         self.transport().send(operation).await.map(drop)
     }

@@ -79,7 +79,7 @@ impl Runs {
             #[serde(default)]
             data: Vec<EventSeries>,
         }
-        let path = self.stream_path(namespace, &run.to_string(), &format!("/events/{kind}"));
+        let path = self.stream_path(namespace, &run.to_string(), &format!("/events/{kind}"))?;
         let operation = series(Operation::get("runs.events", path), names);
         let answer: Answer = self.transport().send(operation).await?.json()?;
         Ok(answer.data)
@@ -107,7 +107,7 @@ impl Runs {
         if runs.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let path = self.stream_path(namespace, "multi", &format!("/events/{kind}"));
+        let path = self.stream_path(namespace, "multi", &format!("/events/{kind}"))?;
         let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
         let operation = Operation::get("runs.events_of_runs", path).query("runs", runs.join(","));
         let answer: Answer = self
@@ -135,7 +135,7 @@ impl Runs {
             #[serde(default)]
             data: Vec<EventSeries>,
         }
-        let path = self.stream_path(namespace, &run.to_string(), "/resources");
+        let path = self.stream_path(namespace, &run.to_string(), "/resources")?;
         let operation = Operation::get("runs.resources", path)
             .query("orient", "dict")
             .query("force", "true");

@@ -57,7 +57,7 @@ impl Runs {
         run: RunUuid,
         last_file: Option<&str>,
     ) -> Result<LogPage, Error> {
-        let path = self.stream_path(namespace, &run.to_string(), "/logs");
+        let path = self.stream_path(namespace, &run.to_string(), "/logs")?;
         let mut operation = Operation::get("runs.logs", path).query("force", "true");
         if let Some(file) = last_file {
             operation = operation.query("last_file", file);

@@ -225,8 +225,19 @@ impl CreateRun {
     }
 
     /// Lets it wait until somebody approves it.
-    pub fn pending_approval(mut self) -> Self {
-        self.pending = Some("approval".to_owned());
+    pub fn pending_approval(self) -> Self {
+        self.pending("approval")
+    }
+
+    /// Lets it wait for `approval`, `upload`, `cache` or `build`.
+    pub fn pending(mut self, what: impl Into<String>) -> Self {
+        self.pending = Some(what.into());
+        self
+    }
+
+    /// Says who drives it: `user`, `cli` or `agent`.
+    pub fn managed_by(mut self, who: impl Into<String>) -> Self {
+        self.managed_by = Some(who.into());
         self
     }
 }

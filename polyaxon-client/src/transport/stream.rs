@@ -1,24 +1,44 @@
 //! An answer whose body is read while it comes.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use http::response::Parts;
 use http::{HeaderMap, StatusCode};
+use hyper::body::Body as _;
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 
 use super::classify;
 use super::operation::Operation;
 use crate::error::Error;
 
+/// Pieces that are smaller than this are put together where several are there.
+const SMALL: usize = 8 << 10;
+/// How much is put together at most.
+const BATCH: usize = 64 << 10;
+/// How many batches wait for a reader that is slower than the network. What is beyond waits in the
+/// sockets, and so in the service.
+const WAITING: usize = 2;
+
 /// An answer that has begun: its head, and its body piece by piece. Dropping it closes the
 /// connection, unless the body was read to its end.
+///
+/// The body is read by a task of its own, which ends with this value. The HTTP library hands each
+/// piece over by itself, from one task to another: small pieces, as events are, would cost a change
+/// of threads each. The task takes what is there at once.
 #[derive(Debug)]
 #[must_use = "dropping it closes the connection"]
 pub struct AnswerStream {
     operation: Operation,
     host: String,
-    response: reqwest::Response,
-    idle: Duration,
+    head: Parts,
+    pieces: mpsc::Receiver<Result<Bytes, Error>>,
+    reader: JoinHandle<()>,
 }
 
 impl AnswerStream {
@@ -26,11 +46,19 @@ impl AnswerStream {
         // The body of the request may be large, and is of no use any more.
         let mut operation = operation.clone();
         operation.body = None;
+        let (head, body) = http::Response::from(response).into_parts();
+        let (tell, pieces) = mpsc::channel(WAITING);
+        let reader = Reader {
+            body,
+            operation: operation.clone(),
+            host: host.to_owned(),
+        };
         Self {
-            idle: operation.idle,
             operation,
             host: host.to_owned(),
-            response,
+            head,
+            pieces,
+            reader: tokio::spawn(reader.run(tell)),
         }
     }
 
@@ -43,13 +71,13 @@ impl AnswerStream {
     /// The status, of 2xx.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        self.response.status()
+        self.head.status
     }
 
     /// The headers.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
-        self.response.headers()
+        &self.head.headers
     }
 
     /// The next bytes, as many as have come, never none; `None` at the end of the body.
@@ -61,17 +89,10 @@ impl AnswerStream {
     /// # Cancel safety
     /// Cancel safe: no byte is lost.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
-        loop {
-            match timeout(self.idle, self.response.chunk()).await {
-                Ok(Ok(Some(bytes))) if bytes.is_empty() => {}
-                Ok(Ok(next)) => return Ok(next),
-                Ok(Err(error)) => {
-                    return Err(classify::failure(&self.operation, &self.host, error));
-                }
-                Err(_) => {
-                    return Err(classify::silence(&self.operation, &self.host, self.idle));
-                }
-            }
+        let idle: Duration = self.operation.idle;
+        match timeout(idle, self.pieces.recv()).await {
+            Ok(piece) => piece.transpose(),
+            Err(_) => Err(classify::silence(&self.operation, &self.host, idle)),
         }
     }
 
@@ -80,4 +101,96 @@ impl AnswerStream {
     pub fn broken(&self, problem: impl Into<String>) -> Error {
         classify::broken(&self.operation, &self.host, problem.into())
     }
+}
+
+impl Drop for AnswerStream {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// Reads a body to its end, or until nobody wants it.
+struct Reader {
+    body: reqwest::Body,
+    operation: Operation,
+    host: String,
+}
+
+impl Reader {
+    async fn run(mut self, tell: mpsc::Sender<Result<Bytes, Error>>) {
+        let mut batch = BytesMut::new();
+        let mut next = poll_fn(|context| self.poll(context)).await;
+        loop {
+            let large = match next {
+                Some(Ok(bytes)) if bytes.len() < SMALL => {
+                    batch.extend_from_slice(&bytes);
+                    None
+                }
+                Some(Ok(bytes)) => Some(bytes),
+                Some(Err(error)) => {
+                    if send(&tell, batch).await {
+                        // Nobody is left to want it where this fails.
+                        let _ = tell.send(Err(error)).await;
+                    }
+                    return;
+                }
+                None => {
+                    send(&tell, batch).await;
+                    return;
+                }
+            };
+            let more = match large.is_none() && batch.len() < BATCH {
+                // The library's task needs its turn to hand over what has come already.
+                true => match self.ready_now().await {
+                    Poll::Pending => {
+                        yield_now().await;
+                        self.ready_now().await
+                    }
+                    ready @ Poll::Ready(_) => ready,
+                },
+                false => Poll::Pending,
+            };
+            next = match more {
+                Poll::Ready(more) => more,
+                Poll::Pending => {
+                    if !send(&tell, batch.split()).await {
+                        return;
+                    }
+                    if let Some(bytes) = large
+                        && tell.send(Ok(bytes)).await.is_err()
+                    {
+                        return;
+                    }
+                    poll_fn(|context| self.poll(context)).await
+                }
+            };
+        }
+    }
+
+    /// What [`poll`](Self::poll) says at this moment.
+    async fn ready_now(&mut self) -> Poll<Option<Result<Bytes, Error>>> {
+        poll_fn(|context| Poll::Ready(self.poll(context))).await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        loop {
+            let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
+            return Poll::Ready(match frame {
+                // Trailers, and empty pieces, are nobody's concern.
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) if !bytes.is_empty() => Some(Ok(bytes)),
+                    _ => continue,
+                },
+                Some(Err(error)) => {
+                    Some(Err(classify::failure(&self.operation, &self.host, error)))
+                }
+                None => None,
+            });
+        }
+    }
+}
+
+/// Whether somebody still wants it.
+async fn send(tell: &mpsc::Sender<Result<Bytes, Error>>, batch: BytesMut) -> bool {
+    batch.is_empty() || tell.send(Ok(batch.freeze())).await.is_ok()
 }

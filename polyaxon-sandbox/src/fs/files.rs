@@ -1,6 +1,7 @@
 //! The calls on files.
 
 use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
 use polyaxon_client::InvalidInput;
 use polyaxon_client::transport::{Answer, Operation};
 
@@ -12,6 +13,10 @@ use crate::wire::{MkdirRequest, header, route};
 
 /// How much one request of [`Fs::read`] asks for. The service gives 16 MiB at most.
 const PAGE: u64 = 4 << 20;
+
+/// How much a request gives that asks for no number of bytes (section 7.1 of the description of the
+/// wire).
+const PAGE_OF_SERVICE: u64 = 1 << 20;
 
 /// The files of a sandbox. A handle, cheap to clone.
 ///
@@ -105,6 +110,18 @@ impl Write {
         self.append = true;
         self
     }
+
+    pub(super) fn appends(self) -> bool {
+        self.append
+    }
+
+    pub(super) fn creates(self) -> bool {
+        self.create
+    }
+
+    pub(super) fn mode_of_new(self) -> FileMode {
+        self.mode
+    }
 }
 
 /// How a directory is listed. Default: its own entries, the service's limit of 1000.
@@ -175,6 +192,10 @@ impl Fs {
         Self { sandbox }
     }
 
+    pub(super) fn sandbox(&self) -> &SandboxClient {
+        &self.sandbox
+    }
+
     /// A whole file, page by page; all of it is held in memory. Links are followed.
     ///
     /// # Errors
@@ -239,6 +260,25 @@ impl Fs {
         P: TryInto<AbsPath, Error: Into<InvalidInput>> + Send,
     {
         self.page(&checked(path)?, offset, length).await
+    }
+
+    /// The bytes from `offset` on, as many as the service gives in one answer by itself: 1 MiB,
+    /// unless it is set up otherwise.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn read_page<P>(&self, path: P, offset: u64) -> Result<Page, Error>
+    where
+        P: TryInto<AbsPath, Error: Into<InvalidInput>> + Send,
+    {
+        let operation = Operation::get("fs.read", route::FS_READ)
+            .query("path", checked(path)?.as_str())
+            .query("offset", offset.to_string())
+            .accept_bytes();
+        page(self.sandbox.send(operation).await?, offset, PAGE_OF_SERVICE)
     }
 
     async fn page(&self, path: &AbsPath, offset: u64, length: u64) -> Result<Page, Error> {
@@ -330,6 +370,38 @@ impl Fs {
         let path = checked(path)?;
         let operation = Operation::get("fs.stat", route::FS_STAT).query("path", path.as_str());
         Ok(self.sandbox.send(operation).await?.json()?)
+    }
+
+    /// What a path leads to, or `None` where there is nothing. A link is not followed.
+    ///
+    /// # Errors
+    /// As [`stat`](Self::stat), but for `not_found`.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn try_stat<P>(&self, path: P) -> Result<Option<Stat>, Error>
+    where
+        P: TryInto<AbsPath, Error: Into<InvalidInput>> + Send,
+    {
+        match self.stat(path).await {
+            Ok(stat) => Ok(Some(stat)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether there is something at a path. A link counts, wherever it leads.
+    ///
+    /// # Errors
+    /// As [`stat`](Self::stat), but for `not_found`: no answer is never taken for "no".
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn exists<P>(&self, path: P) -> Result<bool, Error>
+    where
+        P: TryInto<AbsPath, Error: Into<InvalidInput>> + Send,
+    {
+        Ok(self.try_stat(path).await?.is_some())
     }
 
     /// The entries of a directory, by name. At most 1000: look at `truncated`.
@@ -446,7 +518,7 @@ impl Fs {
     }
 }
 
-fn checked<P>(path: P) -> Result<AbsPath, Error>
+pub(super) fn checked<P>(path: P) -> Result<AbsPath, Error>
 where
     P: TryInto<AbsPath, Error: Into<InvalidInput>>,
 {
@@ -459,41 +531,63 @@ fn rm(path: &AbsPath, recursive: bool) -> Operation {
         .query("recursive", recursive.to_string())
 }
 
-/// Reads the headers of a page, or derives them where a proxy has dropped them.
 fn page(answer: Answer, offset: u64, length: u64) -> Result<Page, Error> {
-    let text = |name: &str| {
-        answer
-            .headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-    };
     let count = u64::try_from(answer.body.len()).unwrap_or(u64::MAX);
+    let eof = page_ends(&answer.headers, offset, length, count)?;
+    Ok(Page {
+        bytes: answer.body,
+        next_offset: offset.saturating_add(count),
+        eof,
+    })
+}
+
+/// Whether the file ends behind the `count` bytes that came, by the headers of the page, or by the
+/// count where a proxy has dropped them.
+pub(super) fn page_ends(
+    headers: &HeaderMap,
+    offset: u64,
+    length: u64,
+    count: u64,
+) -> Result<bool, Error> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let end = offset.saturating_add(count);
     let next_offset = match text(header::NEXT_OFFSET) {
-        None => offset.saturating_add(count),
+        None => end,
         Some(text) => text.parse().map_err(|_invalid| Error::Protocol {
             operation: "fs.read",
             problem: format!("{text:?} is no offset"),
         })?,
     };
-    let eof = match text(header::EOF) {
-        Some(text) => text.eq_ignore_ascii_case("true"),
-        None => count < length,
-    };
-    if next_offset != offset.saturating_add(count) {
+    if next_offset != end {
         let problem = format!("{count} bytes from {offset} on cannot end at {next_offset}");
         return Err(Error::Protocol {
             operation: "fs.read",
             problem,
         });
     }
-    Ok(Page {
-        bytes: answer.body,
-        next_offset,
-        eof,
+    Ok(match text(header::EOF) {
+        Some(text) => text.eq_ignore_ascii_case("true"),
+        None => count < length,
     })
 }
 
-fn no_advance(offset: u64) -> Error {
+/// Whether the service says that there is nothing. Services agree on the status more than on codes;
+/// a page of a gateway says nothing about files.
+pub(super) fn is_missing(error: &Error) -> bool {
+    is_refused(error, StatusCode::NOT_FOUND)
+}
+
+/// Whether the service itself has answered with this status.
+pub(super) fn is_refused(error: &Error, status: StatusCode) -> bool {
+    match error.as_client() {
+        Some(polyaxon_client::Error::Api(answer)) => {
+            answer.status() == status && !answer.is_from_gateway()
+        }
+        _ => false,
+    }
+}
+
+pub(super) fn no_advance(offset: u64) -> Error {
     let problem = format!("no bytes came at offset {offset}, and no end");
     Error::Protocol {
         operation: "fs.read",

@@ -45,6 +45,8 @@ pub struct Exec {
         skip_serializing_if = "Option::is_none"
     )]
     timeout: Option<Duration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tag: Option<String>,
 }
 
 impl Exec {
@@ -56,6 +58,7 @@ impl Exec {
             workdir: None,
             stdin: None,
             timeout: None,
+            tag: None,
         }
     }
 
@@ -98,6 +101,15 @@ impl Exec {
         self
     }
 
+    /// A name of the caller's own for a background exec, by which it is found again:
+    /// [`list_tagged`](super::Process::list_tagged). The service takes 1 to 128 letters, digits and
+    /// `_.:-`, and refuses one that a record it still has bears. Only for
+    /// [`exec_bg`](super::Process::exec_bg).
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tag = Some(tag.into());
+        self
+    }
+
     /// The program and its arguments.
     #[must_use]
     pub fn command(&self) -> &[String] {
@@ -108,6 +120,12 @@ impl Exec {
     #[must_use]
     pub fn time_limit(&self) -> Option<Duration> {
         self.timeout
+    }
+
+    /// Its tag, where it has one.
+    #[must_use]
+    pub fn tag_text(&self) -> Option<&str> {
+        self.tag.as_deref()
     }
 
     /// Looks for what no service can take: no program, a NUL, a name of the platform's own.

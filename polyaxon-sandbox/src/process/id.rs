@@ -23,6 +23,12 @@ impl From<String> for ExecId {
     }
 }
 
+impl From<&str> for ExecId {
+    fn from(id: &str) -> Self {
+        Self(id.to_owned())
+    }
+}
+
 impl fmt::Display for ExecId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

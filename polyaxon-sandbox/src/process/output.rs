@@ -13,6 +13,7 @@ pub struct Output {
     bytes: Bytes,
     truncated: bool,
     timed_out: bool,
+    lossy: bool,
 }
 
 impl Output {
@@ -21,7 +22,16 @@ impl Output {
             bytes,
             truncated,
             timed_out,
+            lossy: false,
         }
+    }
+
+    pub(crate) fn with_lossy(self, lossy: bool) -> Self {
+        Self { lossy, ..self }
+    }
+
+    pub(crate) fn was_timed_out(&self) -> bool {
+        self.timed_out
     }
 
     /// What was captured. Never fails; look at [`is_truncated`](Self::is_truncated).
@@ -40,6 +50,13 @@ impl Output {
     #[must_use]
     pub fn is_truncated(&self) -> bool {
         self.truncated
+    }
+
+    /// Whether bytes are known to have become U+FFFD on the way. It is not known of the output of
+    /// [`exec`](super::Process::exec), whose answer does not say how many bytes there were.
+    #[must_use]
+    pub fn is_lossy(&self) -> bool {
+        self.lossy
     }
 
     /// All of the output as text.

@@ -12,9 +12,13 @@ use polyaxon_client::{Client, Config, ProjectRef, RunUuid, Token};
 use polyaxon_sandbox::SandboxClient;
 
 mod answers;
+mod background;
 mod launch;
+mod pty;
+mod raw;
 mod recorded;
 mod resolve;
+mod streams;
 
 const RUN: &str = "11111111111111111111111111111111";
 const SANDBOX: &str = "/sandbox/v1/test-ns/acme/demo/runs/11111111111111111111111111111111";

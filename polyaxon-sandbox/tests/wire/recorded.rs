@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use polyaxon_sandbox::fs::{Ls, Mkdir, Write};
+use polyaxon_sandbox::process::{LogStream, Logs, Signal};
 use polyaxon_sandbox::{Exec, FileMode, SandboxClient, SandboxSpec};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -25,12 +26,17 @@ struct Sent {
     authorization: Option<String>,
 }
 
-fn recorded(case: &str) -> Sent {
-    let line = RECORDED
+/// A recording as it was written.
+pub(super) fn line(case: &str) -> Value {
+    RECORDED
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .find(|line| line["case"] == case)
-        .unwrap_or_else(|| panic!("no case {case}"));
+        .unwrap_or_else(|| panic!("no case {case}"))
+}
+
+fn recorded(case: &str) -> Sent {
+    let line = line(case);
     let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
     let query = url::form_urlencoded::parse(text("query").as_bytes())
         .into_owned()
@@ -87,7 +93,26 @@ async fn obliging_server() -> MockServer {
                 json!({"exec_id": "e", "exit_code": 0, "stdout": "", "stderr": "", "duration_ms": 1, "timed_out": false}),
             ),
         ),
+        (
+            "/exec/stream$",
+            ResponseTemplate::new(200).set_body_raw(
+                "event: execution_complete\ndata: {\"exit_code\":0}\n\n",
+                "text/event-stream",
+            ),
+        ),
+        (
+            "/exec/bg(/exec-1)?$",
+            ok(json!({"exec_id": "exec-1", "state": "exited", "exit_code": 0, "execs": []})),
+        ),
+        (
+            "/logs$",
+            ok(json!({"next_offset": 0, "data": "", "eof": true, "state": "exited"})),
+        ),
+        ("/signal$", ResponseTemplate::new(204)),
         ("/fs/read$", ResponseTemplate::new(200)),
+        ("/pty$", ok(json!({"pty_id": "p", "sessions": []}))),
+        ("/pty/pty-1$", ok(json!({"pty_id": "p"}))),
+        ("/pty/pty-1/(resize|signal)$", ResponseTemplate::new(204)),
         (
             "/fs/ls$",
             ok(json!({"path": "/", "entries": [], "truncated": false})),
@@ -123,7 +148,10 @@ async fn obliging_server() -> MockServer {
 }
 
 /// Makes a call and compares the last request with the recorded one.
-async fn same<F: Future<Output = ()>>(case: &str, call: impl FnOnce(SandboxClient) -> F) {
+pub(super) async fn same<F: Future<Output = ()>>(
+    case: &str,
+    call: impl FnOnce(SandboxClient) -> F,
+) {
     let server = obliging_server().await;
     call(sandbox_of(&server.uri())).await;
     let requests = server.received_requests().await.unwrap();
@@ -170,6 +198,124 @@ async fn exec_sends_what_the_python_client_sends() {
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn streams_and_background_execs_send_what_the_python_client_sends() {
+    let all = Exec::new(["sh", "-c", "cat"])
+        .env("A", "1")
+        .env_remove("UNSET")
+        .workdir("/tmp")
+        .stdin("x")
+        .timeout(Duration::from_secs(1));
+    for (case, exec) in [
+        ("exec_stream.minimal", Exec::new(["true"])),
+        ("exec_stream.all", all),
+    ] {
+        same(case, async move |s| {
+            drop(
+                s.process()
+                    .exec_stream(&exec)
+                    .await
+                    .unwrap()
+                    .collect(9)
+                    .await
+                    .unwrap(),
+            );
+        })
+        .await;
+    }
+    let nightly = Exec::new(["sleep", "9"])
+        .env_remove("A")
+        .workdir("/")
+        .stdin("x")
+        .timeout(Duration::from_secs(60))
+        .tag("nightly");
+    for (case, exec) in [
+        ("exec_bg.minimal", Exec::new(["true"])),
+        ("exec_bg.all", nightly),
+        ("exec_bg.tag_empty", Exec::new(["true"]).tag("")),
+    ] {
+        same(case, async move |s| {
+            assert_eq!(
+                s.process().exec_bg(&exec).await.unwrap().id().as_str(),
+                "exec-1"
+            );
+        })
+        .await;
+    }
+    same("exec_bg.list", async |s| {
+        drop(s.process().list().await.unwrap());
+    })
+    .await;
+    for (case, tag) in [
+        ("exec_bg.list_tag", "nightly"),
+        ("exec_bg.list_tag_odd", "a b/c+d%e&f=g#é"),
+        ("exec_bg.list_tag_empty", ""),
+    ] {
+        same(case, async move |s| {
+            drop(s.process().list_tagged(tag).await.unwrap());
+        })
+        .await;
+    }
+    for case in ["exec_bg.get", "exec_bg.handle.wait#2"] {
+        same(case, async |s| {
+            drop(s.process().bg("exec-1").status().await.unwrap());
+        })
+        .await;
+    }
+    same("exec_bg.handle.wait#2", async |s| {
+        let limit = Duration::from_secs(1);
+        drop(s.process().bg("exec-1").wait(limit).await.unwrap());
+    })
+    .await;
+    let errors = || Logs::new().stream(LogStream::Stderr);
+    let output = || Logs::new().stream(LogStream::Stdout);
+    for (case, part) in [
+        ("exec_bg.logs.default", Logs::new()),
+        ("exec_bg.logs.all", errors().offset(5).max_bytes(10)),
+        ("exec_bg.logs.zero", Logs::new().offset(0).max_bytes(0)),
+        ("exec_bg.handle.stdout#2", output().offset(0)),
+        (
+            "exec_bg.handle.stderr_range#2",
+            errors().offset(3).max_bytes(4),
+        ),
+        (
+            "exec_bg.handle.iter_logs#3",
+            output().offset(4).max_bytes(4),
+        ),
+    ] {
+        same(case, async move |s| {
+            drop(s.process().bg("exec-1").logs(part).await.unwrap());
+        })
+        .await;
+    }
+    for case in ["exec_bg.signal", "exec_bg.handle.kill#2"] {
+        same(case, async |s| {
+            s.process().bg("exec-1").signal(Signal::Term).await.unwrap();
+        })
+        .await;
+    }
+    same("exec_bg.delete", async |s| {
+        s.process().bg("exec-1").delete().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ids_are_one_segment_of_a_path_whatever_is_in_them() {
+    let server = obliging_server().await;
+    let sandbox = sandbox_of(&server.uri());
+    sandbox
+        .process()
+        .bg("a/../b c?d")
+        .status()
+        .await
+        .unwrap_err();
+    let requests = server.received_requests().await.unwrap();
+    let path = requests.last().unwrap().url.path().to_owned();
+    assert!(path.ends_with("/exec/bg/a%2F..%2Fb%20c%3Fd"), "{path}");
+    server.reset().await;
 }
 
 #[tokio::test]

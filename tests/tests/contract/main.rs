@@ -15,7 +15,7 @@ mod ways;
 use std::future::Future;
 
 use polyaxon_local::Quirk;
-use polyaxon_tests::contract::{files, processes};
+use polyaxon_tests::contract::{background, files, lifecycle, processes, pty, streams, transfers};
 use polyaxon_tests::for_each_contract;
 
 /// Runs one function of the contract. One that is named in `cannot` has to fail.
@@ -73,7 +73,18 @@ mod poorer {
         Quirk::TagsAreLabels,
         Quirk::BareReads,
     ];
-    for_each_contract!(contract, { ways::gateway(QUIRKS), &[] });
+    const CANNOT: &[(&str, &str)] = &[
+        (
+            "a_stream_goes_on_by_its_log_from_anywhere",
+            "streamed execs have no log pages",
+        ),
+        (
+            "output_that_was_cut_is_completed_by_the_log",
+            "one-shot execs have no log pages",
+        ),
+        ("a_tag_that_is_taken_is_refused", "tags are labels"),
+    ];
+    for_each_contract!(contract, { ways::gateway(QUIRKS), CANNOT });
 }
 
 /// A service that writes otherwise: codes, exit codes, times, numbers.

@@ -5,5 +5,9 @@
     reason = "helpers of tests; a failure is a failed test"
 )]
 
+mod durable;
+mod found_again;
 mod lifecycle;
 mod mistakes;
+mod terminals;
+mod transfers;

@@ -10,7 +10,7 @@ use polyaxon_client::transport::Operation;
 use polyaxon_client::{Client, Config, ProjectRef, RunUuid, Token};
 use polyaxon_sandbox::{SandboxClient, SandboxSpec};
 use polyaxon_tests::authority::Authority;
-use polyaxon_tests::contract::{files, processes};
+use polyaxon_tests::contract::{background, files, lifecycle, processes, pty, streams, transfers};
 use polyaxon_tests::for_each_contract;
 use polyaxon_tests::local::LocalSandbox;
 use serde_json::json;

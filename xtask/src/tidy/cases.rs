@@ -29,7 +29,7 @@ pub(super) fn check(list: &str, read: impl Fn(&str) -> Option<String>) -> Vec<St
         };
         for (file, test) in std::iter::once(first).chain(tests) {
             let text = read(file).unwrap_or_default();
-            if !is_test(&text, test) {
+            if !is_test(&text, test) && !is_of_the_contract(file, test, &read) {
                 problems.push(format!(
                     "tests/README.md names {file}::{test} for {fault}, which is no test there"
                 ));
@@ -50,6 +50,18 @@ fn is_test(text: &str, name: &str) -> bool {
         above = line;
     }
     false
+}
+
+/// Whether it is a function of the contract of sandboxes, which is run over every way to a service.
+fn is_of_the_contract(file: &str, name: &str, read: impl Fn(&str) -> Option<String>) -> bool {
+    let area = file
+        .strip_prefix("tests/src/contract/")
+        .and_then(|file| file.strip_suffix(".rs"));
+    area.is_some_and(|area| {
+        let entry = format!("{area}::{name},");
+        let list = read("tests/src/contract.rs").unwrap_or_default();
+        list.lines().any(|line| line.trim_start() == entry)
+    })
 }
 
 #[cfg(test)]
@@ -74,5 +86,17 @@ mod tests {
         );
         assert_eq!(check("", read("")).len(), FAULTS.len());
         assert_eq!(check(&all.replace('`', ""), read("")).len(), FAULTS.len());
+    }
+
+    #[test]
+    fn a_function_of_the_contract_counts_where_it_is_in_the_list() {
+        let read = |file: &str| match file {
+            "tests/src/contract.rs" => Some("  pty::listed,\n".to_owned()),
+            _ => Some("pub async fn listed() {}\npub async fn forgotten() {}".to_owned()),
+        };
+        let of = |name| is_of_the_contract("tests/src/contract/pty.rs", name, read);
+        assert!(of("listed"));
+        assert!(!of("forgotten"));
+        assert!(!is_of_the_contract("tests/src/local.rs", "listed", read));
     }
 }
