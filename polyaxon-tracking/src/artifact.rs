@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::error::Error;
 use crate::kind::ArtifactKind;
 use crate::name::Name;
+use crate::surroundings;
 
 /// A reference to a file or folder, for the run's lineage. Nothing is copied: the file is kept with
 /// the run only where it lies below the run's folder.
@@ -101,8 +102,14 @@ impl ArtifactRef {
 
     /// A folder of a `TensorBoard`. It is not read for a hash.
     pub fn tensorboard(path: impl Into<PathBuf>) -> Self {
-        let folder = Self::new(ArtifactKind::Tensorboard, path);
-        folder.name("tensorboard").without_hash()
+        Self::new(ArtifactKind::Tensorboard, path).without_hash()
+    }
+
+    /// The commit that the code in `folder` is at, as an input; `None` where it is in no git work
+    /// tree. What is changed and not committed is not looked at. Reads some small files.
+    #[must_use]
+    pub fn code(folder: impl AsRef<Path>) -> Option<Self> {
+        surroundings::code_ref(folder.as_ref())
     }
 
     /// Under which name. Default: the last part of the path, of a file up to its first dot.
@@ -174,7 +181,7 @@ impl ArtifactRef {
         }
         let path = self.path.as_deref().unwrap_or(Path::new(""));
         match self.kind {
-            ArtifactKind::Dir => last_part(path),
+            ArtifactKind::Dir | ArtifactKind::Tensorboard => last_part(path),
             _ => stem(path).0,
         }
     }
@@ -329,6 +336,8 @@ impl Reference {
                 }
                 Some(local.to_string_lossy().into_owned())
             }
+            // The platform does not look at the files of a `TensorBoard`.
+            Some(_) if self.kind == ArtifactKind::Tensorboard => self.text,
             Some(local) => Some(relative(&local, &run.base).to_string_lossy().into_owned()),
         };
         if let Some(path) = path {

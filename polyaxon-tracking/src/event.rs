@@ -199,6 +199,40 @@ impl Event {
         Ok(Self::certain(ArtifactKind::Histogram, &histogram))
     }
 
+    /// As [`histogram`](Self::histogram), of so many bars of one width that hold all the values.
+    /// Values that are not finite are left out; without any, the bars stand from 0 to 1.
+    ///
+    /// # Errors
+    /// [`Error::InvalidEvent`] for no bars, or more than 512.
+    pub fn histogram_of(values: impl IntoIterator<Item = f64>, bars: usize) -> Result<Self, Error> {
+        let mut values: Vec<f64> = values
+            .into_iter()
+            .filter(|value| value.is_finite())
+            .collect();
+        values.sort_by(f64::total_cmp);
+        let (first, last) = match (values.first(), values.last()) {
+            // All the same: a bar's width around it.
+            (Some(first), Some(last)) if first == last => (first - 0.5, last + 0.5),
+            (Some(first), Some(last)) => (*first, *last),
+            _ => (0.0, 1.0),
+        };
+        if bars == 0 || bars > MAX_BARS {
+            return Err(invalid(ArtifactKind::Histogram, "1 to 512 bars are drawn"));
+        }
+        let width = (last - first) / bars as f64;
+        let mut edges: Vec<f64> = (0..bars).map(|bar| bar as f64 * width + first).collect();
+        edges.push(last);
+        // A bar has its lower edge; the last has both.
+        let below = |edge: f64| values.partition_point(|value| *value < edge);
+        let starts = edges.iter().take(bars).map(|edge| below(*edge));
+        let ends = edges.iter().skip(1).take(bars - 1).map(|edge| below(*edge));
+        let heights = starts
+            .zip(ends.chain([values.len()]))
+            .map(|(start, end)| end.saturating_sub(start) as f64);
+        let heights: Vec<f64> = heights.collect();
+        Self::histogram(heights, edges)
+    }
+
     /// A chart in the form of the library that draws it.
     pub fn chart(library: ChartLibrary, figure: &Value) -> Self {
         #[derive(Serialize)]
@@ -283,6 +317,18 @@ mod tests {
                 r#"{"values":[1.0],"counts":[0.0,0.5]}"#,
             ),
             (
+                Event::histogram_of([1.0, 2.0, 2.0, 3.0, f64::NAN], 2).unwrap(),
+                r#"{"values":[1.0,3.0],"counts":[1.0,2.0,3.0]}"#,
+            ),
+            (
+                Event::histogram_of([2.0, 2.0], 1).unwrap(),
+                r#"{"values":[2.0],"counts":[1.5,2.5]}"#,
+            ),
+            (
+                Event::histogram_of([], 1).unwrap(),
+                r#"{"values":[0.0],"counts":[0.0,1.0]}"#,
+            ),
+            (
                 Event::confusion_matrix(["a", "b"], ["a", "b"], [vec![1, 2], vec![3, 4]]).unwrap(),
                 r#"{"x":["a","b"],"y":["a","b"],"z":[[1,2],[3,4]]}"#,
             ),
@@ -304,6 +350,7 @@ mod tests {
             Event::histogram(vec![0.0; 513], vec![0.0; 514]),
             Event::confusion_matrix(["a", "b"], ["a"], [vec![1, 2], vec![3, 4]]),
             Event::confusion_matrix(["a"], ["a"], [vec![1, 2]]),
+            Event::histogram_of([1.0], 0),
             Event::new(ArtifactKind::Metric, &1.0),
             Event::new(ArtifactKind::Text, &1),
         ];
@@ -320,6 +367,7 @@ mod tests {
                  a matrix has as many rows and columns as it has labels",
                 "the confusion event cannot be used: \
                  a matrix has as many rows and columns as it has labels",
+                "the histogram event cannot be used: 1 to 512 bars are drawn",
                 "the metric event cannot be used: it is a number: use log_metric",
                 "the text event cannot be used: it is not a text",
             ]

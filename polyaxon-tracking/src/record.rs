@@ -77,6 +77,11 @@ pub(crate) enum Change {
 }
 
 impl Change {
+    /// Whether there is nothing to tell a server: no tags to add.
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, Self::Tags(tags, Merge::Keep) if plain_tags(tags).is_empty())
+    }
+
     /// The body that makes a server carry it out.
     pub(crate) fn to_patch(&self) -> Map<String, Value> {
         let (member, value, merge) = match self {

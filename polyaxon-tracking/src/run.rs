@@ -1,5 +1,6 @@
 //! A tracked run, from its start to its end.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -50,6 +51,8 @@ pub struct TrackedRun {
 #[derive(Debug)]
 pub(crate) struct Intake {
     names: Names,
+    /// Where folders are copied to.
+    folders: HashSet<PathBuf>,
     is_open: bool,
 }
 
@@ -89,6 +92,7 @@ impl TrackedRun {
         let (queue, folder) = Queue::start(plan).await?;
         let intake = Intake {
             names: Names::default(),
+            folders: HashSet::new(),
             is_open: true,
         };
         let run = Self {

@@ -389,10 +389,7 @@ impl Route {
                     // It is gone. What was uploaded of it stays.
                     return Ok(());
                 };
-                let mut upload = Upload::new(self.folder.join(path), path.as_str());
-                if let Some(store) = &self.store {
-                    upload = upload.store(store);
-                }
+                let upload = Upload::new(self.folder.join(path), path.as_str());
                 self.runs.upload(&self.namespace, self.run, &upload).await?;
                 uploads.uploaded(path, seen);
                 Ok(())

@@ -235,7 +235,7 @@ impl Writer {
 
     /// Carries out a change of the record, which has taken this much room.
     fn change(&mut self, change: Change, room: usize) {
-        match &self.mail {
+        match self.mail.as_ref().filter(|_| !change.is_nothing()) {
             Some(mail) => mail.post(Parcel::change(&change, room)),
             None => self.room.give_back(room),
         }

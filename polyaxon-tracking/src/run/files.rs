@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::TrackedRun;
+use super::{Intake, TrackedRun};
 use crate::artifact::{self, ArtifactRef};
 use crate::asset::Asset;
 use crate::error::Error;
@@ -33,8 +33,8 @@ impl TrackedRun {
         with_parent(outputs::below(&self.folder.root, relative.as_ref())?)
     }
 
-    /// The folder for a `TensorBoard`, below the outputs; default name: `tensorboard`. It is made,
-    /// and registered in the run's lineage.
+    /// The folder for a `TensorBoard`, below the outputs; default: `tensorboard`. It is made, and
+    /// registered in the run's lineage under the last part of its path.
     ///
     /// # Errors
     /// As [`outputs_path`](Self::outputs_path) and [`log_artifact_ref`](Self::log_artifact_ref).
@@ -90,11 +90,11 @@ impl TrackedRun {
         let from = self.original(artifact.path().unwrap_or(Path::new("")))?;
         let to = outputs::folder_below(&self.outputs, folder.as_ref())?;
         let to = to.join(artifact::last_part(&from));
-        free_for_folder(&from, &to)?;
         let name = artifact.chosen_name();
         let reference = artifact.moved(to.clone()).resolve(&self.folder)?;
         let mut intake = self.intake()?;
         let permit = self.sink().reserve(1)?;
+        intake.free_for_folder(&from, &to)?;
         let name = intake.names.claim_one(NameUse::Artifact, &name)?;
         let then = Then::Artifact(name, reference);
         permit.send([Command::Copy(Box::new(Copying { from, to, then }))])
@@ -120,21 +120,20 @@ impl TrackedRun {
             .claim_one(NameUse::Event(kind), &asset.chosen_name())?;
         let (path, event) = asset.place(&name, at.step_number(), from.is_dir());
         let to = self.folder.join(&path);
-        free_for_folder(&from, &to)?;
+        intake.free_for_folder(&from, &to)?;
         let mut line = String::new();
         push_payload(&mut line, kind, stamp, event.payload());
         let then = Then::Line(SeriesKey::event(kind, name), line);
         permit.send([Command::Copy(Box::new(Copying { from, to, then }))])
     }
 
-    /// Registers the commit that the code in `folder` is at, as an input; nothing where it is in
-    /// no git work tree. Answers whether it was. What is changed and not committed is not looked
-    /// at. Reads some small files.
+    /// Registers the commit that the code in `folder` is at; nothing where it is in no git work
+    /// tree. Answers whether it was. See [`ArtifactRef::code`].
     ///
     /// # Errors
     /// As [`log_artifact_ref`](Self::log_artifact_ref).
     pub fn log_code_ref(&self, folder: impl AsRef<Path>) -> Result<bool, Error> {
-        match surroundings::code_ref(folder.as_ref()) {
+        match ArtifactRef::code(folder) {
             None => Ok(false),
             Some(code) => self.log_artifact_ref(code).map(|()| true),
         }
@@ -147,19 +146,23 @@ impl TrackedRun {
     /// # Errors
     /// As [`outputs_path`](Self::outputs_path) and [`log_artifact_ref`](Self::log_artifact_ref).
     pub fn log_env(&self) -> Result<(), Error> {
-        self.log_env_as(&surroundings::env())
+        self.log_env_as("env.json", &surroundings::env())
     }
 
-    /// As [`log_env`](Self::log_env), with this content.
+    /// As [`log_env`](Self::log_env), with this content in this file of the outputs.
     ///
     /// # Errors
     /// As [`log_env`](Self::log_env); [`Error::NotJson`].
-    pub fn log_env_as(&self, content: &impl serde::Serialize) -> Result<(), Error> {
+    pub fn log_env_as(
+        &self,
+        path: impl AsRef<Path>,
+        content: &impl serde::Serialize,
+    ) -> Result<(), Error> {
         let json = serde_json::to_vec(content).map_err(|source| Error::NotJson {
             name: "env".to_owned(),
             source,
         })?;
-        let path = self.outputs_path("env.json")?;
+        let path = self.outputs_path(path)?;
         crate::files::replace(&path, &json).map_err(Error::io("write", &path))?;
         let env = ArtifactRef::new(crate::ArtifactKind::Env, path);
         self.log_artifact_ref(env.name("env").hash_of(json))
@@ -186,12 +189,17 @@ fn with_parent(path: PathBuf) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// A folder is never copied over another.
-fn free_for_folder(from: &Path, to: &Path) -> Result<(), Error> {
-    match from.is_dir() && to.exists() {
-        true => Err(Error::Exists {
-            path: to.to_owned(),
-        }),
-        false => Ok(()),
+impl Intake {
+    /// A folder is never copied over another, be it there or about to be.
+    fn free_for_folder(&mut self, from: &Path, to: &Path) -> Result<(), Error> {
+        if !from.is_dir() {
+            return Ok(());
+        }
+        match to.exists() || !self.folders.insert(to.to_owned()) {
+            true => Err(Error::Exists {
+                path: to.to_owned(),
+            }),
+            false => Ok(()),
+        }
     }
 }
