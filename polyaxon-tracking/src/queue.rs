@@ -18,6 +18,7 @@ use crate::name::Name;
 use crate::plan::Plan;
 use crate::record::{Change, Ending};
 use crate::report::Report;
+use crate::run::LastPanic;
 use crate::sender::Mail;
 use crate::writer::Writer;
 
@@ -146,7 +147,7 @@ impl Queue {
     ///
     /// It is one of the runtime's blocking tasks and not a thread of its own, for a runtime that
     /// ends waits for those: so what is queued when `main` returns early is written.
-    pub(crate) async fn start(plan: Plan) -> Result<(Self, RunFolder), Error> {
+    pub(crate) async fn start(plan: Plan, panics: LastPanic) -> Result<(Self, RunFolder), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let room = Arc::new(Room::of(plan.capacity));
         let (commands, receiver) = mpsc::channel();
@@ -169,7 +170,11 @@ impl Queue {
         if let Some(sender) = sender {
             runtime.spawn_blocking(move || sender.run());
         }
-        runtime.spawn_blocking(move || write(&plan, room, &receiver, mail, opened));
+        runtime.spawn_blocking(move || {
+            write(&plan, &receiver, opened, |plan| {
+                Writer::open(plan, room, mail, panics)
+            })
+        });
         let folder = is_open.await.map_err(|_| Error::RuntimeGone)??;
         Ok((queue, folder))
     }
@@ -203,12 +208,11 @@ impl Drop for Queue {
 
 fn write(
     plan: &Plan,
-    room: Arc<Room>,
     commands: &Receiver<Command>,
-    mail: Option<Mail>,
     opened: oneshot::Sender<Result<RunFolder, Error>>,
+    open: impl FnOnce(&Plan) -> Result<Writer, Error>,
 ) {
-    match Writer::open(plan, room, mail) {
+    match open(plan) {
         Ok(writer) => {
             // Where nobody waits for the answer any more, the queue is closed too, and the writer
             // ends the run as one that was dropped.

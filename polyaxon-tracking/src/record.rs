@@ -168,9 +168,17 @@ impl Ending {
         self
     }
 
-    /// The end of a run that nobody ended.
-    pub(crate) fn dropped() -> Self {
-        Self::failed("The run was dropped without being ended").reason("NotEnded")
+    /// It was stopped before it was done; `message` says to people why.
+    pub fn stopped_because(message: impl Into<String>) -> Self {
+        Self::new(RunStatus::Stopped, message)
+    }
+
+    /// The end of a run that nobody ended, perhaps because of a panic.
+    pub(crate) fn dropped(panic: Option<String>) -> Self {
+        match panic {
+            Some(message) => Self::failed(message).reason("Panicked"),
+            None => Self::failed("The run was dropped without being ended").reason("NotEnded"),
+        }
     }
 }
 

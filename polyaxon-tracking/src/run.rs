@@ -18,9 +18,12 @@ use crate::report::Report;
 use crate::resources;
 use crate::tracking::Tracking;
 
+mod ends;
 mod events;
 mod files;
 mod members;
+
+pub(crate) use ends::LastPanic;
 
 /// A run that is being tracked.
 ///
@@ -43,6 +46,7 @@ pub struct TrackedRun {
     outputs: PathBuf,
     queue: Queue,
     intake: SharedIntake,
+    panics: LastPanic,
     /// The folder of a run that leaves nothing behind.
     _temporary: Option<tempfile::TempDir>,
 }
@@ -89,7 +93,8 @@ impl TrackedRun {
         let collects = tracking.collects.clone();
         let (plan, temporary) = tracking.plan().await?;
         let measures = plan.resources.is_some();
-        let (queue, folder) = Queue::start(plan).await?;
+        let panics = LastPanic::default();
+        let (queue, folder) = Queue::start(plan, panics.clone()).await?;
         let intake = Intake {
             names: Names::default(),
             folders: HashSet::new(),
@@ -100,6 +105,7 @@ impl TrackedRun {
             folder,
             queue,
             intake: SharedIntake(Arc::new(Mutex::new(intake))),
+            panics,
             _temporary: temporary,
         };
         if measures {

@@ -24,6 +24,7 @@ use crate::queue::{Command, Copying, Room, Then};
 use crate::record::{Change, Ending, Merge, RunRecord};
 use crate::report::{Missing, Report, Unwritten};
 use crate::resources::Sampler;
+use crate::run::LastPanic;
 use crate::sender::{Mail, Parcel};
 use crate::summary;
 use lines::{Lines, Tries};
@@ -53,6 +54,8 @@ pub(crate) struct Writer {
     sampler: Option<Sampler>,
     /// Where the run is sent.
     mail: Option<Mail>,
+    /// What made the program drop the run, perhaps.
+    panics: LastPanic,
     record_changed: bool,
     lineages_changed: bool,
     /// Not before then are the metadata files written again.
@@ -68,7 +71,12 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Makes the folders of the run and its record, or finds those of a run that is continued.
-    pub(crate) fn open(plan: &Plan, room: Arc<Room>, mail: Option<Mail>) -> Result<Self, Error> {
+    pub(crate) fn open(
+        plan: &Plan,
+        room: Arc<Room>,
+        mail: Option<Mail>,
+        panics: LastPanic,
+    ) -> Result<Self, Error> {
         let folder = plan.folder.clone();
         for name in ["outputs", "events", "assets"] {
             let path = folder.join(name);
@@ -84,6 +92,7 @@ impl Writer {
             progress: Progress::default(),
             sampler: plan.resources.map(Sampler::every),
             mail,
+            panics,
             record_changed: false,
             lineages_changed: false,
             metadata_due: Instant::now() + INTERVAL,
@@ -291,7 +300,8 @@ impl Writer {
     }
 
     fn abandon(&mut self, commands: &Receiver<Command>) {
-        let report = self.finish(&Ending::dropped(), Patience::Short);
+        let ending = Ending::dropped(self.panics.take());
+        let report = self.finish(&ending, Patience::Short);
         tracing::warn!(
             run = %self.folder.uuid,
             written = report.written,
