@@ -12,3 +12,5 @@ mod provided;
 mod python_client;
 #[cfg(test)]
 mod runs;
+#[cfg(test)]
+mod tracking;
