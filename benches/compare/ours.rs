@@ -109,7 +109,10 @@ async fn directory(sandbox: &SandboxClient, task: &Task, from: &Path) -> Result<
         fs::write(from.join(format!("f{number}")), &bytes)?;
     }
     let started = Instant::now();
-    sandbox.fs().upload_dir(&UploadDir::new(from, "/tmp/directory-ours")).await?;
+    sandbox
+        .fs()
+        .upload_dir(&UploadDir::new(from, "/tmp/directory-ours"))
+        .await?;
     let took = started.elapsed().as_secs_f64();
     fs::remove_dir_all(from)?;
     Ok(Done {

@@ -161,11 +161,11 @@ pub enum Error {
         /// Where and why.
         source: serde_json::Error,
     },
-    /// The run that is to be continued is another project's.
+    /// The run that is to be continued, or that of the pod, is another project's.
     #[error("the run belongs to {found}, not to {asked}")]
     #[non_exhaustive]
     OtherProject {
-        /// The project that its file names.
+        /// The project that it is in.
         found: String,
         /// The project that was asked for.
         asked: String,

@@ -138,11 +138,12 @@ pub(crate) fn from_env(variables: &Variables) -> Result<Tracking, Error> {
 }
 
 fn online(variables: &Variables, folder: &Path) -> Result<Tracking, Error> {
-    let on = |role| -> Result<Tracking, Error> {
+    let on = |role, pod: Option<&ProjectRef>| -> Result<Tracking, Error> {
         Ok(Tracking::on(Way::Online {
             client: Client::from_env()?,
             role,
             places: Places::of(variables),
+            pod: pod.cloned(),
         }))
     };
     if variables.flag("POLYAXON_IS_MANAGED")? {
@@ -151,10 +152,12 @@ fn online(variables: &Variables, folder: &Path) -> Result<Tracking, Error> {
             Some(_) => Role::PodAlone,
             None => Role::Pod,
         };
-        return Ok(on(role)?.project(run.project).run(run.run));
+        return Ok(on(role, Some(&run.project))?
+            .project(run.project)
+            .run(run.run));
     }
     match cached_project(variables, folder)? {
-        Some(project) => Ok(on(Role::Unmanaged)?.project(project)),
+        Some(project) => Ok(on(Role::Unmanaged, None)?.project(project)),
         None => Err(Error::Surroundings {
             variable: "the project".to_owned(),
             problem: "is named by no run of a pod and by no .polyaxon/.project".to_owned(),
@@ -290,6 +293,15 @@ mod tests {
                 ..
             }
         ));
+
+        let other = online(&variables(&pairs), folder.path()).unwrap();
+        let other = other.project("acme/other".parse().unwrap());
+        let refused = tokio::runtime::Builder::new_current_thread().build();
+        let refused = refused.unwrap().block_on(other.plan()).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the run belongs to acme/lab, not to acme/other"
+        );
 
         pairs.push(("POLYAXON_HAS_PROCESS_SIDECAR", "false"));
         let alone = online(&variables(&pairs), folder.path()).unwrap();

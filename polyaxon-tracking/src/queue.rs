@@ -173,7 +173,7 @@ impl Queue {
         runtime.spawn_blocking(move || {
             write(&plan, &receiver, opened, |plan| {
                 Writer::open(plan, room, mail, panics)
-            })
+            });
         });
         let folder = is_open.await.map_err(|_| Error::RuntimeGone)??;
         Ok((queue, folder))

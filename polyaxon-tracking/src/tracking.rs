@@ -57,6 +57,8 @@ pub(crate) enum Way {
         client: Client,
         role: Role,
         places: Places,
+        /// The project of the pod's run.
+        pod: Option<ProjectRef>,
     },
 }
 
@@ -92,6 +94,7 @@ impl Tracking {
             client: client.clone(),
             role: Role::Unmanaged,
             places: Places::of_process(),
+            pod: None,
         };
         Self::on(way).project(project.clone())
     }
@@ -144,8 +147,8 @@ impl Tracking {
         self
     }
 
-    /// In this project. Default offline: none, until the run is sent to one. In a pod it must be
-    /// the pod's.
+    /// In this project. Default offline: none, until the run is sent to one. In a pod it is the
+    /// pod's, and another is an error of the start.
     pub fn project(mut self, project: ProjectRef) -> Self {
         self.introduction.project = Some(project);
         self
@@ -235,7 +238,9 @@ impl Tracking {
                 client,
                 role,
                 places,
+                pod,
             } => {
+                self.check_project(pod.as_ref())?;
                 let (uuid, post) = self.post(client, *role, places).await?;
                 let base = places.base();
                 (at(&base, places.folder(*role, uuid), uuid)?, Some(post))
@@ -249,6 +254,17 @@ impl Tracking {
             post,
         };
         Ok((plan, temporary))
+    }
+
+    /// In a pod, the project is the pod's.
+    fn check_project(&self, pod: Option<&ProjectRef>) -> Result<(), Error> {
+        match (pod, &self.introduction.project) {
+            (Some(found), Some(asked)) if found != asked => Err(Error::OtherProject {
+                found: found.to_string(),
+                asked: asked.to_string(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     async fn post(

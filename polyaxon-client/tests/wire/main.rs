@@ -12,6 +12,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 mod repeat;
 mod runs;
+mod tracked;
 
 const RUN: &str = "8aac02e3a62a4f0aaa257c59da5eab80";
 

@@ -72,7 +72,12 @@ impl TrackedRun {
         std::panic::set_hook(Box::new(move |panic| {
             if let Some(noted) = noted.upgrade() {
                 let place = panic.location().map(|at| format!(" at {at}"));
-                let text = panic.payload_as_str().unwrap_or("no message");
+                let payload = panic.payload();
+                let text = payload
+                    .downcast_ref::<&str>()
+                    .copied()
+                    .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+                    .unwrap_or("no message");
                 LastPanic(noted).note(format!("Panicked{}: {text}", place.unwrap_or_default()));
             }
             before(panic);
