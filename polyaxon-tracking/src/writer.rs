@@ -145,7 +145,12 @@ impl Writer {
 
     /// How long it can sleep where nothing comes.
     fn wake(&self) -> Option<Duration> {
-        let metadata = self.metadata_wanted().then_some(self.metadata_due);
+        // Of a run that is sent, it looks now and then whether the server is still there.
+        let metadata = match &self.mail {
+            None => self.metadata_wanted(),
+            Some(_) => self.record_changed || self.lineages_changed,
+        };
+        let metadata = metadata.then_some(self.metadata_due);
         let sample = self.sampler.as_ref().map(Sampler::due);
         let times = [self.lines.retry_at(), metadata, sample];
         let next = times.into_iter().flatten().min()?;
@@ -348,7 +353,11 @@ impl Writer {
     }
 
     fn write_metadata_if_due(&mut self) {
-        if self.metadata_due <= Instant::now() && self.metadata_wanted() {
+        if self.metadata_due > Instant::now() {
+            return;
+        }
+        self.metadata_due = Instant::now() + INTERVAL;
+        if self.metadata_wanted() {
             for failed in self.write_metadata(files::replace) {
                 let (path, cause) = (failed.path.display(), failed.cause);
                 tracing::warn!(%path, %cause, "the metadata of a run cannot be written");

@@ -24,11 +24,11 @@ async fn a_server_in_trouble_for_a_while_gets_everything_in_the_end() {
     let stage = Stage::new().await;
     let run = stage.start().await;
     run.flush().await.unwrap();
-    // More refusals than the client's own repeats of one call can take.
+    // More refusals than the client's own repeats of one call can take, and than a flush waits for.
     stage
         .server
         .faults()
-        .add(FaultRule::new(Fault::Busy).path("*").times(9));
+        .add(FaultRule::new(Fault::Busy).path("*").times(40));
     run.log_inputs([("a", 1)]).unwrap();
     run.log_metric(1, "loss", 0.5).unwrap();
     let error = run.flush().await.unwrap_err();
@@ -36,6 +36,16 @@ async fn a_server_in_trouble_for_a_while_gets_everything_in_the_end() {
     // The values are safe meanwhile, and so is what else there is to know.
     let events = std::fs::read_to_string(run.path().join("events/metric/loss.plx")).unwrap();
     assert!(events.ends_with("|0.5"), "{events}");
+    let record = run.path().join("run.plx.json");
+    let limit = std::time::Instant::now() + Duration::from_secs(10);
+    while !record.exists() {
+        assert!(std::time::Instant::now() < limit, "no record is written");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let record: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
+    assert_eq!(record["inputs"], json!({"a": 1}));
+    assert_eq!(record["outputs"], json!({"loss": 0.5}));
     drop(run.end().await.unwrap().ensure_complete().unwrap());
     let found = stage.get(run.uuid()).await;
     assert_eq!(found.status, Some(RunStatus::Succeeded));

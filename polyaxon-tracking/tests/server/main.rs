@@ -3,6 +3,8 @@
 //! `cfg(test)` marks the helpers as test code for clippy, which lets tests alone unwrap.
 
 #[cfg(test)]
+mod count;
+#[cfg(test)]
 mod ends;
 #[cfg(test)]
 mod faults;
