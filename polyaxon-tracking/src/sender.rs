@@ -47,6 +47,8 @@ type Cause = Arc<polyaxon_client::Error>;
 #[derive(Debug)]
 pub(crate) struct Sender {
     letters: UnboundedReceiver<Letter>,
+    /// Letters that came while a call was under way.
+    deferred: VecDeque<Letter>,
     route: Route,
     room: Arc<Room>,
     is_behind: Arc<AtomicBool>,
@@ -65,10 +67,12 @@ pub(crate) struct Sender {
     /// The records of event files that the server has.
     summaries: HashMap<String, Value>,
     ending: Option<Ending>,
+    /// When everything has to be sent, once the run has ended.
+    deadline: Option<Instant>,
 }
 
 /// Where it all goes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Route {
     runs: Runs,
     run: RunUuid,
@@ -90,7 +94,6 @@ struct Failing {
 /// The run has ended: everything is to be sent before the deadline.
 #[derive(Debug)]
 struct Ending {
-    deadline: Instant,
     answer: std::sync::mpsc::Sender<Ended>,
 }
 
@@ -105,6 +108,7 @@ impl Mail {
         let uploads = post.duties.has_uploads();
         let sender = Sender {
             letters: receiver,
+            deferred: VecDeque::new(),
             route: Route {
                 runs: post.runs.clone(),
                 run: plan.folder.uuid,
@@ -126,6 +130,7 @@ impl Mail {
             next_pass: Instant::now(),
             summaries: HashMap::new(),
             ending: None,
+            deadline: None,
         };
         (Some(Self::new(letters, is_behind, post)), Some(sender))
     }
@@ -146,13 +151,16 @@ impl Sender {
     async fn deliver(&mut self) {
         self.next_pass = Instant::now() + PASS;
         loop {
+            while let Some(letter) = self.deferred.pop_front() {
+                self.open(letter);
+            }
             while let Ok(letter) = self.letters.try_recv() {
                 self.open(letter);
             }
             self.answer_flushes();
             let now = Instant::now();
-            if let Some(ending) = &self.ending {
-                if self.waiting.is_empty() || ending.deadline <= now {
+            if self.ending.is_some() {
+                if self.waiting.is_empty() || self.deadline.is_some_and(|due| due <= now) {
                     return self.finish();
                 }
             } else if self.uploads.is_some() && self.next_pass <= now {
@@ -173,7 +181,7 @@ impl Sender {
         let pass = self.uploads.as_ref().map(|_| self.next_pass);
         let times = [
             self.failing.as_ref().map(|failing| failing.retry),
-            self.ending.as_ref().map(|ending| ending.deadline),
+            self.deadline,
             pass.filter(|_| self.ending.is_none()),
         ];
         let wake = times.into_iter().flatten().min();
@@ -217,10 +225,10 @@ impl Sender {
                         self.take(parcel);
                     }
                 }
-                self.ending = Some(Ending {
-                    deadline: Instant::now() + last.limit,
-                    answer,
-                });
+                // It can be set already, where a call was under way when the run ended.
+                self.deadline
+                    .get_or_insert_with(|| Instant::now() + last.limit);
+                self.ending = Some(Ending { answer });
                 if let Some(failing) = &mut self.failing {
                     failing.retry = Instant::now();
                     failing.wait = FIRST_WAIT;
@@ -249,39 +257,85 @@ impl Sender {
         let Some(parcel) = self.waiting.pop_front() else {
             return;
         };
-        let call = self.route.send(&parcel, self.uploads.as_mut());
-        let result = match &self.ending {
-            None => call.await,
-            Some(ending) => match tokio::time::timeout_at(ending.deadline, call).await {
-                Ok(result) => result,
-                // The loop sees the deadline next.
-                Err(_) => return self.waiting.push_front(parcel),
+        // Looked at before it is read: what is added meanwhile is for the next time.
+        let seen = match (&parcel, &mut self.uploads) {
+            (Parcel::File(path), Some(uploads)) => match uploads.look(path) {
+                Some(seen) => Some(seen),
+                // It is gone. What was uploaded of it stays.
+                None => return self.close(&parcel),
             },
+            _ => None,
         };
-        match result {
-            Ok(()) => {
+        let route = self.route.clone();
+        let outcome = self.meanwhile(route.send(&parcel)).await;
+        match outcome {
+            // The time is up; the loop sees that next.
+            None => return self.waiting.push_front(parcel),
+            Some(Ok(())) => {
                 self.sent += 1;
                 self.failing = None;
                 self.close(&parcel);
-                if let Parcel::File(path) = &parcel
-                    && self.ending.is_none()
-                {
-                    self.summarise(path);
+                if let (Parcel::File(path), Some(seen)) = (&parcel, seen) {
+                    self.uploaded(path, seen);
                 }
             }
-            Err(error) if self.route.is_worth_waiting(&error).await => {
-                self.fail(Arc::new(error));
-                self.waiting.push_front(parcel);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the server refused a part of a tracked run");
-                self.failing = None;
-                self.unsent.extend(parcel.unsent(Some(&Arc::new(error))));
-                self.close(&parcel);
+            Some(Err(error)) => {
+                let route = self.route.clone();
+                let worth = self.meanwhile(route.is_worth_waiting(&error)).await;
+                if let Some(Some(known)) = worth.map(|(_, known)| known) {
+                    self.route.is_community = Some(known);
+                }
+                match worth {
+                    None | Some((true, _)) => {
+                        self.fail(Arc::new(error));
+                        self.waiting.push_front(parcel);
+                    }
+                    Some((false, _)) => {
+                        tracing::warn!(%error, "the server refused a part of a tracked run");
+                        self.failing = None;
+                        self.unsent.extend(parcel.unsent(Some(&Arc::new(error))));
+                        self.close(&parcel);
+                    }
+                }
             }
         }
         let is_behind = self.failing.is_some() || !self.unsent.is_empty();
         self.is_behind.store(is_behind, Ordering::Release);
+    }
+
+    /// Waits for a call, and takes letters meanwhile: that the run has ended, for one, from when on
+    /// there is a deadline. `None` where that has passed first.
+    async fn meanwhile<T>(&mut self, call: impl Future<Output = T>) -> Option<T> {
+        let mut call = std::pin::pin!(call);
+        let mut is_open = true;
+        loop {
+            // Far away as long as there is none.
+            let due = self.deadline;
+            let deadline = due.unwrap_or_else(|| Instant::now() + PASS);
+            tokio::select! {
+                result = &mut call => return Some(result),
+                letter = self.letters.recv(), if is_open => match letter {
+                    Some(letter) => {
+                        if let Letter::Last(last, _) = &letter {
+                            self.deadline = Some(Instant::now() + last.limit);
+                        }
+                        self.deferred.push_back(letter);
+                    }
+                    None => is_open = false,
+                },
+                () = tokio::time::sleep_until(deadline), if due.is_some() => return None,
+            }
+        }
+    }
+
+    /// The server has the file, and is told what it holds. At the end, that is told of all files.
+    fn uploaded(&mut self, path: &str, seen: uploads::Seen) {
+        if let Some(uploads) = &mut self.uploads {
+            uploads.uploaded(path, seen);
+        }
+        if self.deadline.is_none() {
+            self.summarise(path);
+        }
     }
 
     /// The parcel is done with.
@@ -371,47 +425,31 @@ enum Scan {
 }
 
 impl Route {
-    async fn send(
-        &self,
-        parcel: &Parcel,
-        uploads: Option<&mut Uploads>,
-    ) -> Result<(), polyaxon_client::Error> {
+    async fn send(&self, parcel: &Parcel) -> Result<(), polyaxon_client::Error> {
         match parcel {
             Parcel::Change { body, .. } => self.runs.update(self.run, body).await,
             Parcel::Lineage { records, .. } => self.runs.log_lineage(self.run, records).await,
             Parcel::Status(condition) => self.runs.log_condition(self.run, condition).await,
             Parcel::File(path) => {
-                let Some(uploads) = uploads else {
-                    return Ok(());
-                };
-                // Looked at before it is read: what is added meanwhile is for the next time.
-                let Some(seen) = uploads.look(path) else {
-                    // It is gone. What was uploaded of it stays.
-                    return Ok(());
-                };
                 let upload = Upload::new(self.folder.join(path), path.as_str());
-                self.runs.upload(&self.namespace, self.run, &upload).await?;
-                uploads.uploaded(path, seen);
-                Ok(())
+                self.runs.upload(&self.namespace, self.run, &upload).await
             }
         }
     }
 
-    /// Whether the same call can do better later.
-    async fn is_worth_waiting(&mut self, error: &polyaxon_client::Error) -> bool {
+    /// Whether the same call can do better later; and whether the server is the open-source
+    /// edition, where that was found out.
+    async fn is_worth_waiting(&self, error: &polyaxon_client::Error) -> (bool, Option<bool>) {
         let status = error.status().map(|status| status.as_u16());
-        if !error.is_retryable() {
-            return false;
-        }
-        if status != Some(405) {
-            return true;
+        if !error.is_retryable() || status != Some(405) {
+            return (error.is_retryable(), None);
         }
         // The open-source server says so when its database is locked; any other means it.
         match self.is_community {
-            Some(known) => known,
+            Some(known) => (known, Some(known)),
             None => match self.runs.is_community_server().await {
-                Ok(known) => *self.is_community.insert(known),
-                Err(_) => true,
+                Ok(known) => (known, Some(known)),
+                Err(_) => (true, None),
             },
         }
     }

@@ -145,3 +145,35 @@ async fn a_server_that_does_not_answer_holds_no_caller_up() {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn a_call_that_is_under_way_does_not_hold_up_the_end() {
+    let stage = Stage::new().await;
+    let limit = Duration::from_millis(300);
+    let run = TrackedRun::start(stage.tracking().send_limit(limit))
+        .await
+        .unwrap();
+    run.flush().await.unwrap();
+    let before = stage.server.faults().applied();
+    let silent = FaultRule::new(Fault::StallAfter(0)).path("*");
+    stage.server.faults().add(silent);
+    run.log_inputs([("a", 1)]).unwrap();
+    let started = std::time::Instant::now();
+    while stage.server.faults().applied() == before {
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "nothing is sent"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let started = std::time::Instant::now();
+    let report = run.end().await.unwrap();
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+    let first = &report.unsent()[0];
+    assert_eq!(first.what(), &Sending::Record(vec!["inputs".to_owned()]));
+    assert!(first.cause().is_none());
+}
