@@ -121,6 +121,12 @@ impl Config {
         Ok(Self::resolve(&Sources::none())?.host(parse_host("host", host)?))
     }
 
+    /// The settings of two files with these texts.
+    #[cfg(any(fuzzing, test))]
+    pub(crate) fn of_texts(client: &str, auth: &str) -> Result<Self, InvalidInput> {
+        Self::resolve(&Sources::of_texts(client, auth)?)
+    }
+
     /// Uses this host. A base path is kept, a final slash does not matter.
     #[must_use]
     pub fn host(mut self, host: Url) -> Self {

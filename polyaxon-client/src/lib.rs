@@ -49,6 +49,9 @@ mod config;
 #[cfg(feature = "http")]
 mod credentials;
 mod error;
+#[cfg(all(feature = "http", any(fuzzing, test)))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod ids;
 pub mod runs;
 #[cfg(feature = "http")]

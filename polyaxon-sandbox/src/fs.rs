@@ -3,6 +3,8 @@
 #[cfg(feature = "client")]
 mod append;
 #[cfg(feature = "client")]
+mod buffers;
+#[cfg(feature = "client")]
 mod command;
 mod entry;
 #[cfg(feature = "client")]

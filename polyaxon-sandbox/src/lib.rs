@@ -44,11 +44,33 @@
 //! | [`SandboxClient::resolve`], [`look_up`](SandboxClient::look_up) | the `GET` that can tell | yes |
 //! | [`SandboxClient::stop`] | `POST …/runs/{uuid}/stop` | yes |
 //! | [`process().exec`](process::Process::exec) | `POST exec` | only where it surely did not run |
+//! | [`exec_stream`](process::Process::exec_stream), [`exec_with`](process::Process::exec_with) | `POST exec/stream`; at its end `GET exec/bg/{id}`; `GET …/logs` for what the stream lacks | only where it surely did not run; the reads yes |
+//! | [`ExecEvents::terminate`](process::ExecEvents::terminate) | as [`BgExec::delete`](process::BgExec::delete) | as that |
+//! | [`exec_bg`](process::Process::exec_bg) | `POST exec/bg` | only where it surely did not run; with a tag it can be looked up |
+//! | [`list`](process::Process::list), [`list_tagged`](process::Process::list_tagged) | `GET exec/bg` | yes |
+//! | [`BgExec::status`](process::BgExec::status), [`logs`](process::BgExec::logs) | `GET exec/bg/{id}`, `GET exec/bg/{id}/logs` | yes |
+//! | [`BgExec::follow`](process::BgExec::follow), `follow_both`, `follow_from`, [`output`](process::BgExec::output) | `GET …/logs?follow=true`, page by page, then `GET exec/bg/{id}` | yes, for a minute |
+//! | [`BgExec::wait`](process::BgExec::wait) | `GET exec/bg/{id}`; between two of them `GET …/logs?follow=true`, or a pause | yes, up to its limit |
+//! | [`BgExec::signal`](process::BgExec::signal) | `POST exec/bg/{id}/signal` | only where it surely did not arrive |
+//! | [`BgExec::terminate`](process::BgExec::terminate) | a signal, `wait`, another signal | each signal once more where its answer is lost |
+//! | [`BgExec::delete`](process::BgExec::delete) | `DELETE exec/bg/{id}` | once; not found is then gone |
+//! | [`full_output`](process::Process::full_output) | `GET …/logs` of what was cut | yes |
+//! | [`durable`](process::Process::durable), [`reattach`](process::Process::reattach) | `POST exec/bg` with a tag, then as `follow_from` and `delete` | yes: found by its tag, and sent again only where the service refuses it twice |
 //! | [`fs().read`](fs::Fs::read), `read_text`, `read_range`, `read_page` | `GET fs/read` | yes |
 //! | [`fs().write`](fs::Fs::write) | `POST fs/write` | yes; with [`append`](fs::Write::append) only where it surely did not arrive |
 //! | [`fs().stat`](fs::Fs::stat), [`ls`](fs::Fs::ls) | `GET fs/stat`, `GET fs/ls` | yes |
 //! | [`fs().mkdir`](fs::Fs::mkdir), [`rm`](fs::Fs::rm) | `POST fs/mkdir`, `DELETE fs/rm` | only where it surely did not arrive |
 //! | [`mkdir_with`](fs::Fs::mkdir_with) [`parents`](fs::Mkdir::parents), [`rm_all`](fs::Fs::rm_all) | the same, with parents or recursive | yes |
+//! | [`fs().exists`](fs::Fs::exists), [`try_stat`](fs::Fs::try_stat) | `GET fs/stat` | yes |
+//! | [`fs().walk`](fs::Fs::walk) | `GET fs/ls`, once or for each directory | yes |
+//! | [`fs().append_at`](fs::Fs::append_at) | `GET fs/stat`, `POST fs/write` | where the size says that it did not arrive |
+//! | [`fs().rename`](fs::Fs::rename) | `GET fs/stat`, `POST exec` of `mv` | where the old name is still there |
+//! | [`fs().reader`](fs::Fs::reader) | `GET fs/stat`, `GET fs/read` by pages | yes, from the byte where it broke |
+//! | [`fs().writer`](fs::Fs::writer) | `POST fs/write` by pages | the first; others as `append_at` |
+//! | [`fs().download`](fs::Fs::download) | `GET fs/stat`, `GET fs/read` by pages, `POST exec` of `sha256sum` if asked | yes |
+//! | [`fs().upload`](fs::Fs::upload) | as `writer` to a new file, `POST exec` of `sha256sum` if asked and of `mv`; `DELETE fs/rm` of what is left | as its parts |
+//! | [`fs().download_dir`](fs::Fs::download_dir) | `POST exec` of `tar`, pages of its archive, `DELETE fs/rm`; without `tar` as `walk` and `reader` | yes |
+//! | [`fs().upload_dir`](fs::Fs::upload_dir) | an archive as `writer`, `POST exec` of `tar` and `mv`, `DELETE fs/rm`; without `tar` as `mkdir` and `writer` | as its parts |
 //! | [`pty().create`](pty::Ptys::create) | `POST pty` | only where it surely did not arrive |
 //! | [`pty().open`](pty::Ptys::open) | `POST pty`, then as `attach` with replay | as its parts |
 //! | [`pty().list`](pty::Ptys::list), `list_tagged`, [`get`](pty::Ptys::get) | `GET pty`, `GET pty/{id}` | yes |
@@ -58,6 +80,8 @@
 //! | [`pty().delete`](pty::Ptys::delete) | `DELETE pty/{id}` | once; not found is then gone |
 //! | [`AttachedPty`](pty::AttachedPty): `write`, `resize`, `signal` | a frame | no |
 //! | [`AttachedPty::reattach`](pty::AttachedPty::reattach) | a close, then as `attach` | as its parts, for 5 s |
+//!
+//! Coming from the Python client: [`from_python`], method by method.
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
@@ -70,6 +94,8 @@ mod blocking;
 #[cfg(feature = "client")]
 mod client;
 mod error;
+#[cfg(feature = "client")]
+pub mod from_python;
 pub mod fs;
 mod path;
 mod ping;

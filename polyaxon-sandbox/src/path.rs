@@ -51,6 +51,7 @@ impl AbsPath {
     }
 
     /// The directory that it is in; of `/` itself.
+    #[cfg(feature = "client")]
     pub(crate) fn parent(&self) -> Self {
         let path = self.0.trim_end_matches('/');
         match path.rsplit_once('/') {
@@ -60,12 +61,14 @@ impl AbsPath {
     }
 
     /// Its last part; empty for `/`.
+    #[cfg(feature = "client")]
     pub(crate) fn name(&self) -> &str {
         let path = self.0.trim_end_matches('/');
         path.rsplit('/').next().unwrap_or_default()
     }
 
     /// As the service reads it: without `.`, `..` and double slashes, by the text alone.
+    #[cfg(feature = "client")]
     pub(crate) fn cleaned(&self) -> Self {
         let mut parts: Vec<&str> = Vec::new();
         for part in self.0.split('/') {
@@ -79,6 +82,7 @@ impl AbsPath {
     }
 
     /// As a command that starts in `/` names it: with what begins like a flag kept from being one.
+    #[cfg(feature = "client")]
     pub(crate) fn root_relative(&self) -> String {
         format!(".{}", self.cleaned().0)
     }
@@ -277,6 +281,7 @@ mod tests {
         dir.join("").unwrap_err();
     }
 
+    #[cfg(feature = "client")]
     #[test]
     fn the_parts_of_a_path_are_those_of_the_service() {
         let table = [

@@ -129,7 +129,7 @@ impl SandboxClient {
     ///
     /// | call | looked for | what it cannot tell |
     /// |---|---|---|
-    /// | `exec_bg` with a tag | a record with the tag | whose it is, where another call used the tag |
+    /// | [`exec_bg`](crate::process::Process::exec_bg) with a tag | a record with the tag | whose it is, where another call used the tag |
     /// | an exec whose stream broke off | its record | – |
     /// | a signal | whether that signal ended the exec | a signal that the command survives |
     /// | a delete | whether the record is gone | – |

@@ -130,6 +130,7 @@ fn examples() -> Result<()> {
         step::run(&format!("example {name}"), &mut cargo(&arguments)?)
     };
     local("stream", &[])?;
+    local("transfer", &[])?;
     let handle = root()?.join("target/xtask/background.json");
     if handle.exists() {
         std::fs::remove_file(&handle)?;
@@ -137,7 +138,20 @@ fn examples() -> Result<()> {
     let handle = handle
         .to_str()
         .context("the path of target/ is not UTF-8")?;
-    local("background", &["--handle", handle])
+    local("background", &["--handle", handle])?;
+
+    // It needs a terminal, which its test has; each wait in it has a limit.
+    let build = [
+        "build",
+        "--quiet",
+        "-p",
+        "examples",
+        "--example",
+        "terminal",
+    ];
+    step::run("example terminal, built", &mut cargo(&build)?)?;
+    let test = ["test", "--quiet", "-p", "examples", "--test", "terminal"];
+    step::run("example terminal, in a terminal", &mut cargo(&test)?)
 }
 
 fn fresh(folder: &Path) -> Result<()> {

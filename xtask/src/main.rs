@@ -9,6 +9,7 @@
 
 mod ci;
 mod compare;
+mod gates;
 mod real;
 mod step;
 mod tidy;
@@ -21,6 +22,9 @@ cargo xtask COMMAND
   ci     all that CI runs beside the tests: format, lints, docs, tidy, the examples
   tidy   the rules that a compiler cannot check
   real   provisions real servers below target/ and runs the tests that need them
+  gates [--offline]
+         what a release has to pass: licences and known faults of dependencies, unused ones, each
+         feature alone, semantic versions, every fuzz target for a minute
   compare [FLAGS]
          the same work by our client, the Python client and by hand, on one server; `--json FILE`
          keeps the figures, `--only TEXT` takes a part, `--short` only looks at the results";
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(),
         ["tidy"] => tidy::run(),
         ["real"] => real::run(),
+        ["gates", ref flags @ ..] => gates::run(flags),
         ["compare", ref flags @ ..] => compare::run(flags),
         _ => {
             eprintln!("{USAGE}");

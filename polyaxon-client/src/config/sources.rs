@@ -84,6 +84,19 @@ impl Sources {
         }
     }
 
+    /// Files of a home folder with these texts.
+    #[cfg(any(fuzzing, test))]
+    pub(super) fn of_texts(client: &str, auth: &str) -> Result<Self, InvalidInput> {
+        let read = |name: &str, text| {
+            let file = File::parse(PathBuf::from(name), text);
+            file.map_err(|problem| InvalidInput::new("configuration file", problem))
+        };
+        let mut sources = Self::none();
+        sources.client.extend(read(".client", client)?);
+        sources.auth.extend(read(".auth", auth)?);
+        Ok(sources)
+    }
+
     /// What surrounds this process.
     pub(super) fn of_process() -> Result<Self, Error> {
         let mut env = BTreeMap::new();
@@ -138,11 +151,9 @@ impl Sources {
             return None;
         }
         let problem = match std::fs::read_to_string(&path) {
-            Ok(text) if text.trim().is_empty() => return None,
-            Ok(text) => match serde_json::from_str(&text) {
-                Ok(values) => return Some(File { path, values }),
-                // The parser's message gives line and column, never the text.
-                Err(error) => format!("{} is not a JSON object: {error}", path.display()),
+            Ok(text) => match File::parse(path, &text) {
+                Ok(file) => return file,
+                Err(problem) => problem,
             },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return None,
@@ -217,6 +228,18 @@ fn first(files: &[File], keys: &[&str]) -> Result<Option<Found>, InvalidInput> {
 }
 
 impl File {
+    /// A file with this text; none where it is blank.
+    fn parse(path: PathBuf, text: &str) -> Result<Option<Self>, String> {
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        match serde_json::from_str(text) {
+            Ok(values) => Ok(Some(Self { path, values })),
+            // The parser's message gives line and column, never the text.
+            Err(error) => Err(format!("{} is not a JSON object: {error}", path.display())),
+        }
+    }
+
     /// The value of the first of `keys` that is there, as text.
     fn text(&self, keys: &[&str]) -> Result<Option<String>, InvalidInput> {
         for key in keys {

@@ -13,7 +13,7 @@ use crate::error::{ApiError, Effect, Error};
 const MESSAGE_BYTES: usize = 1024;
 
 /// An answer with a status that says no.
-pub(super) fn answer(
+pub(crate) fn answer(
     operation: &Operation,
     status: StatusCode,
     headers: &HeaderMap,

@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 use hyper::body::Body as _;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, yield_now};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::classify;
 use super::operation::Operation;
@@ -21,6 +21,11 @@ use crate::error::Error;
 const SMALL: usize = 8 << 10;
 /// How much is put together at most.
 const BATCH: usize = 64 << 10;
+/// Small pieces that come so soon after the last ones are a burst, and are gathered for a moment:
+/// to wake the reader for each of them takes longer than to read them all.
+const BURST: Duration = Duration::from_millis(2);
+/// How long.
+const GATHER: Duration = Duration::from_millis(1);
 /// How many batches wait for a reader that is slower than the network. What is beyond waits in the
 /// sockets, and so in the service.
 const WAITING: usize = 2;
@@ -96,6 +101,15 @@ impl AnswerStream {
         }
     }
 
+    /// The next bytes if they are there, as [`chunk`](Self::chunk) gives them, but for its limit for
+    /// silence: for those who await `chunk` where nothing is there.
+    ///
+    /// # Errors
+    /// As [`chunk`](Self::chunk), but for silence.
+    pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Error>> {
+        self.pieces.poll_recv(context).map(Option::transpose)
+    }
+
     /// The error of a body that came whole and says what it must not, or stops before it should.
     #[must_use]
     pub fn broken(&self, problem: impl Into<String>) -> Error {
@@ -119,6 +133,7 @@ struct Reader {
 impl Reader {
     async fn run(mut self, tell: mpsc::Sender<Result<Bytes, Error>>) {
         let mut batch = BytesMut::new();
+        let mut sent = None::<Instant>;
         let mut next = poll_fn(|context| self.poll(context)).await;
         loop {
             let large = match next {
@@ -139,16 +154,24 @@ impl Reader {
                     return;
                 }
             };
-            let more = match large.is_none() && batch.len() < BATCH {
+            let mut gathered = false;
+            let more = loop {
+                if large.is_some() || batch.len() >= BATCH {
+                    break Poll::Pending;
+                }
                 // The library's task needs its turn to hand over what has come already.
-                true => match self.ready_now().await {
+                let ready = match self.ready_now().await {
                     Poll::Pending => {
                         yield_now().await;
                         self.ready_now().await
                     }
                     ready @ Poll::Ready(_) => ready,
-                },
-                false => Poll::Pending,
+                };
+                if ready.is_ready() || gathered || !is_burst(sent) {
+                    break ready;
+                }
+                gathered = true;
+                sleep(GATHER).await;
             };
             next = match more {
                 Poll::Ready(more) => more,
@@ -156,6 +179,7 @@ impl Reader {
                     if !send(&tell, batch.split()).await {
                         return;
                     }
+                    sent = Some(Instant::now());
                     if let Some(bytes) = large
                         && tell.send(Ok(bytes)).await.is_err()
                     {
@@ -188,6 +212,11 @@ impl Reader {
             });
         }
     }
+}
+
+/// Whether the last pieces were sent just now.
+fn is_burst(sent: Option<Instant>) -> bool {
+    sent.is_some_and(|at| at.elapsed() < BURST)
 }
 
 /// Whether somebody still wants it.

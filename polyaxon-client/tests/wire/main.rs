@@ -10,8 +10,11 @@ use polyaxon_client::{Client, Config, ProjectRef, RunUuid, Token};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
+mod connection;
 mod repeat;
 mod runs;
+mod streams;
+mod stub;
 mod tracked;
 
 const RUN: &str = "8aac02e3a62a4f0aaa257c59da5eab80";

@@ -5,12 +5,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, Stream};
 use http::StatusCode;
 use polyaxon_client::transport::Operation;
 
+use super::buffers::Buffers;
 use super::files::{Fs, Page, is_refused, no_advance, page_ends};
 use super::tally::{Attempts, Tally};
 use crate::error::Error;
@@ -21,7 +22,7 @@ use crate::wire::route;
 pub(super) const PAGE: u64 = 4 << 20;
 /// How many pages are under way at most unless told otherwise. With pages of [`PAGE`] that is what
 /// bounds the memory.
-pub(super) const MOST_PAGES: usize = 4;
+pub(super) const MOST_PAGES: usize = 3;
 /// What every service gives at once: its default.
 const SAFE_PAGE: u64 = 1 << 20;
 
@@ -60,6 +61,7 @@ pub(super) struct Pages {
     fs: Fs,
     plan: Plan,
     tally: Tally,
+    buffers: Buffers,
     flying: FuturesOrdered<BoxFuture<'static, Fetched>>,
     /// How many may fly now.
     window: usize,
@@ -75,6 +77,7 @@ impl Pages {
         Self {
             fs,
             tally,
+            buffers: Buffers::default(),
             flying: FuturesOrdered::new(),
             window: 1,
             next: plan.start,
@@ -82,6 +85,11 @@ impl Pages {
             done: false,
             plan,
         }
+    }
+
+    /// Where the space of pages that are used up is wanted back.
+    pub(super) fn buffers(&self) -> Buffers {
+        self.buffers.clone()
     }
 
     /// Up to where pages were given out.
@@ -101,8 +109,9 @@ impl Pages {
             }
             let (offset, asked) = (self.next, length);
             let (fs, path, tally) = (self.fs.clone(), self.plan.path.clone(), self.tally.clone());
+            let buffers = self.buffers.clone();
             self.flying.push_back(Box::pin(async move {
-                let result = fetch(&fs, &path, offset, asked, &tally).await;
+                let result = fetch(&fs, &path, offset, asked, &tally, &buffers).await;
                 Fetched {
                     offset,
                     asked,
@@ -206,9 +215,10 @@ async fn fetch(
     offset: u64,
     length: u64,
     tally: &Tally,
+    buffers: &Buffers,
 ) -> Result<(Page, Pace), Error> {
     let mut attempts = Attempts::new(tally);
-    let mut bytes = BytesMut::new();
+    let mut bytes = buffers.take();
     let mut pace = Pace {
         head: Duration::ZERO,
         body: Duration::ZERO,
@@ -227,7 +237,7 @@ async fn fetch(
         .await
         {
             Ok(eof) => {
-                let bytes = bytes.freeze();
+                let bytes = Bytes::from(bytes);
                 let count = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
                 let page = Page {
                     bytes,
@@ -252,7 +262,7 @@ async fn part(
     path: &AbsPath,
     offset: u64,
     length: u64,
-    bytes: &mut BytesMut,
+    bytes: &mut Vec<u8>,
     tally: &Tally,
     pace: &mut Pace,
 ) -> Result<bool, Error> {

@@ -23,7 +23,7 @@ use crate::path::AbsPath;
 ///
 /// Nothing is sent until it is polled. The first request asks for the size, which is only a hint:
 /// the end is where the service says that the file ends. Pages are asked for ahead of their use
-/// where the answers let wait for themselves, four at once at most; what holds them is bounded by
+/// where the answers let wait for themselves, three at once at most; what holds them is bounded by
 /// that. A page whose answer breaks off is asked for again, from the byte where it broke. A file
 /// that changes meanwhile is read as each page finds it.
 ///
@@ -118,7 +118,7 @@ impl FileReader {
         self
     }
 
-    /// How many requests may be under way at once. Default: 4. One at least.
+    /// How many requests may be under way at once. Default: 3. One at least.
     pub fn parallel(mut self, requests: usize) -> Self {
         self.most = requests.max(1);
         self

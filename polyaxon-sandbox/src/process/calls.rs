@@ -93,13 +93,9 @@ impl Process {
     /// ```
     pub async fn exec(&self, exec: &Exec) -> Result<ExecResult, Error> {
         without_tag(exec)?;
-        let limit = exec
-            .time_limit()
-            .unwrap_or(LONGEST_KNOWN)
-            .saturating_add(MARGIN);
         let operation = Operation::post("process.exec", route::EXEC)
             .json(exec)?
-            .timeout(limit);
+            .timeout(patience(exec));
         let answer: ExecAnswer = self.sandbox.send(operation).await?.json()?;
         ExecResult::from_answer(answer).map_err(|problem| Error::Protocol {
             operation: "process.exec",
@@ -323,6 +319,13 @@ impl Process {
     }
 }
 
+/// How long the end of a command is waited for. Longer than the service lets it run, so that it is
+/// the service that gives up.
+fn patience(exec: &Exec) -> Duration {
+    let command = exec.time_limit().unwrap_or(LONGEST_KNOWN);
+    command.saturating_add(MARGIN)
+}
+
 /// The service takes a tag for background execs only.
 fn without_tag(exec: &Exec) -> Result<(), InvalidInput> {
     exec.check()?;
@@ -332,5 +335,24 @@ fn without_tag(exec: &Exec) -> Result<(), InvalidInput> {
             "tag",
             "is for background execs: exec_bg and durable",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_waits_longer_than_the_command_may_run() {
+        let plain = Exec::new(["true"]);
+        assert_eq!(patience(&plain), Duration::from_secs(330));
+        for limit in [
+            Duration::from_millis(1),
+            Duration::from_secs(3600),
+            Duration::MAX,
+        ] {
+            let waits = patience(&plain.clone().timeout(limit));
+            assert!(waits > limit || waits == Duration::MAX, "{limit:?}");
+        }
     }
 }

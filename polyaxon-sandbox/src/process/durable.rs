@@ -96,6 +96,8 @@ pub struct Durable {
     patience: Duration,
     events: Option<ExecEvents>,
     completion: Option<Completion>,
+    /// What was collected, while the record is being deleted.
+    collected: Option<ExecResult>,
 }
 
 impl Process {
@@ -142,6 +144,7 @@ impl Durable {
             patience: PATIENCE,
             events: None,
             completion: None,
+            collected: None,
         }
     }
 
@@ -295,10 +298,26 @@ impl Durable {
     /// # Cancel safety
     /// Cancel safe: the command goes on, and the call can be made again.
     pub async fn collect(&mut self, limit: usize) -> Result<ExecResult, Error> {
-        let (before, completion) = (self.handle.cursor, self.completion.take());
+        if self.collected.is_none() {
+            self.collected = Some(self.read_on(limit).await?);
+        }
+        let exec = self.start().await?;
+        if !self.keep
+            && let Err(error) = exec.delete().await
+        {
+            // The result is worth more than the record.
+            tracing::debug!(%error, exec_id = exec.id().as_str(), "a record is left");
+        }
+        self.collected.take().ok_or_else(no_end)
+    }
+
+    /// What comes behind the cursor, which moves only if all of it comes.
+    async fn read_on(&mut self, limit: usize) -> Result<ExecResult, Error> {
+        let before = self.handle.cursor;
+        let ended = self.completion.clone();
         let mut back = Back {
             durable: self,
-            to: Some(before),
+            to: Some((before, ended)),
         };
         let mut collector = Collector::new(limit);
         while let Some(event) = back.durable.next().await {
@@ -307,19 +326,8 @@ impl Durable {
             }
         }
         let exec = back.durable.start().await?;
-        let ended = back.durable.completion.clone().or(completion);
-        let completion = ended.ok_or_else(|| Error::Protocol {
-            operation: "process.logs",
-            problem: "it ended without an end".to_owned(),
-        })?;
+        let completion = back.durable.completion.clone().ok_or_else(no_end)?;
         back.to = None;
-        drop(back);
-        if !self.keep
-            && let Err(error) = exec.delete().await
-        {
-            // The result is worth more than the record.
-            tracing::debug!(%error, exec_id = exec.id().as_str(), "a record is left");
-        }
         Ok(collector.finish(exec.id().clone(), completion))
     }
 }
@@ -375,18 +383,25 @@ impl Seeker<'_> {
     }
 }
 
+fn no_end() -> Error {
+    Error::Protocol {
+        operation: "process.logs",
+        problem: "the output ended, and the end of the command was not told".to_owned(),
+    }
+}
+
 /// Puts the cursor back, unless all went well.
 struct Back<'a> {
     durable: &'a mut Durable,
-    to: Option<Cursor>,
+    to: Option<(Cursor, Option<Completion>)>,
 }
 
 impl Drop for Back<'_> {
     fn drop(&mut self) {
-        if let Some(cursor) = self.to {
+        if let Some((cursor, completion)) = self.to.take() {
             self.durable.handle.cursor = cursor;
+            self.durable.completion = completion;
             self.durable.events = None;
-            self.durable.completion = None;
         }
     }
 }

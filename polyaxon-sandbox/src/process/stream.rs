@@ -23,6 +23,7 @@ mod decode;
 pub(super) mod event;
 pub(super) mod lines;
 mod source;
+mod text;
 
 /// How a command is streamed. Default: 60 s of silence, events of 32 MiB, and, where the command
 /// has a time limit, half a minute more than that in all.
@@ -276,6 +277,7 @@ impl Stream for ExecEvents {
                         self.state = State::Done;
                         return Poll::Ready(None);
                     }
+                    Ok(Step::Work) if source.poll_read(context).is_ready() => continue,
                     Ok(Step::Work) => {
                         if let State::Ready(mut source) =
                             std::mem::replace(&mut self.state, State::Done)

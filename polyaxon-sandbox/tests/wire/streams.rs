@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polyaxon_client::Effect;
-use polyaxon_sandbox::process::{Chunk, Cursor, ExecEvents, StreamEvent, Streaming, Termination};
+use polyaxon_sandbox::process::{
+    Chunk, Cursor, ExecEvents, ExecId, StreamEvent, Streaming, Termination,
+};
 use polyaxon_sandbox::{Error, Exec, SandboxClient};
 
 use super::raw::{Answer, EVENTS, Raw, absent, events, json};
@@ -140,7 +142,7 @@ async fn a_stream_without_its_end_is_an_error_that_knows_how_far_it_was_read() {
             stderr: 1,
         };
         assert_eq!(interrupted.cursor, cursor);
-        assert_eq!(interrupted.exec_id.as_ref().map(|id| id.as_str()), id);
+        assert_eq!(interrupted.exec_id.as_ref().map(ExecId::as_str), id);
         if id.is_some() {
             let text = error.to_string();
             assert_eq!(

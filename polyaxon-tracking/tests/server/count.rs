@@ -57,7 +57,9 @@ async fn count(stage: &Stage, run: &TrackedRun, report: &Report) -> Count {
     Count {
         values_on_disk: lines(&std::fs::read_to_string(events).unwrap()),
         values_on_server: on_server,
-        inputs_on_server: inputs.map_or(0, |inputs| inputs.as_object().map_or(0, |map| map.len())),
+        inputs_on_server: inputs.map_or(0, |inputs| {
+            inputs.as_object().map_or(0, serde_json::Map::len)
+        }),
         inputs_reported: reported(|what| *what == Sending::Record(vec!["inputs".to_owned()])),
         files_on_server: sizes.keys().filter(is_output).count(),
         files_reported: reported(

@@ -10,7 +10,7 @@ const SAMPLE: usize = 12;
 /// A stall that the caller has to end.
 const FOR_EVER: Duration = Duration::from_secs(60);
 /// A stall of a call whose caller waits for longer than a test may take; then it is cut.
-const A_WHILE: Duration = Duration::from_millis(100);
+pub(crate) const A_WHILE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -121,7 +121,7 @@ impl Case {
 }
 
 /// Before the first byte, behind the last, and between: all, or some.
-fn borders(length: usize, all: bool) -> Vec<usize> {
+pub(crate) fn borders(length: usize, all: bool) -> Vec<usize> {
     if all {
         return (0..=length).collect();
     }

@@ -16,6 +16,7 @@ mod message;
 mod operations;
 mod proxy;
 mod stage;
+mod whole;
 
 use futures::{StreamExt as _, stream};
 use polyaxon_client::Effect;
@@ -36,6 +37,8 @@ struct Went {
     case: Case,
     number: usize,
     outcome: Outcome,
+    connections: usize,
+    /// Of the last connection.
     seen: Seen,
     error: String,
 }
@@ -48,9 +51,8 @@ async fn an_error_says_what_the_service_did() {
         let number = cases.len();
         let plain = run(&stage, number, Case::plain(op)).await;
         assert_eq!(plain.outcome, Outcome::Ok, "{op:?}: {}", plain.error);
-        let all = std::env::var_os("POLYAXON_FAULTS").is_some_and(|which| which == "all");
         cases.push(Case::plain(op));
-        cases.extend(Case::of(op, &plain.seen, all));
+        cases.extend(Case::of(op, &plain.seen, all()));
     }
     let faulty = cases.into_iter().enumerate();
     let faulty = faulty.filter(|(_, case)| !case.is_plain());
@@ -83,10 +85,14 @@ async fn an_error_says_what_the_service_did() {
     assert!(went.len() >= ENOUGH, "{} cases", went.len());
 }
 
+/// Whether every border is wanted.
+fn all() -> bool {
+    std::env::var_os("POLYAXON_FAULTS").is_some_and(|which| which == "all")
+}
+
 /// What has to hold of each case.
 fn judge(went: &Went, done: usize) -> Result<(), &'static str> {
     let Seen {
-        connections,
         request,
         whole_answer,
         ..
@@ -104,7 +110,7 @@ fn judge(went: &Went, done: usize) -> Result<(), &'static str> {
             return Err("a whole answer came, and its effect is called unknown");
         }
         // Without a byte read here the caller can have written one: the connection stood.
-        if request == 0 && connections == 0 {
+        if request == 0 && went.connections == 0 {
             return Err("nothing was sent, and its effect is called unknown");
         }
     }
@@ -129,7 +135,8 @@ async fn run(stage: &Stage, number: usize, case: Case) -> Went {
             Ok(()) => Outcome::Ok,
             Err(error) => Outcome::Failed(error.effect()),
         },
-        seen,
+        connections: seen.len(),
+        seen: seen.last().copied().unwrap_or_default(),
         case,
         number,
         error,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use crate::cases::{Fault, Kind, Often, Side};
@@ -15,30 +15,28 @@ use crate::message;
 /// How long pieces are apart.
 const APART: Duration = Duration::from_millis(1);
 
-/// What went through, of the last connection where there were several.
+/// What went through a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
-    /// How many connections were accepted.
-    pub(crate) connections: usize,
     /// Bytes that came from the caller.
     pub(crate) request: usize,
-    /// Bytes of the service's answer, as far as it was read.
+    /// Bytes of the service's answers, as far as they were read.
     pub(crate) answer: usize,
-    /// Whether the caller was sent all of an answer.
+    /// Whether the caller was sent all of an answer to the last request.
     pub(crate) whole_answer: bool,
 }
 
-/// It serves until its end. Each connection is served to its end before the next: a caller that
-/// sends again does so when the first has failed.
+/// It serves until its end.
 pub(crate) struct Proxy {
     address: SocketAddr,
-    seen: Arc<Mutex<Seen>>,
+    /// Of each connection.
+    seen: Arc<Mutex<Vec<Seen>>>,
     serving: JoinHandle<()>,
 }
 
 impl Proxy {
     pub(crate) fn start(service: SocketAddr, fault: Option<Fault>) -> Self {
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let seen = Arc::new(Mutex::new(Vec::new()));
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = socket.local_addr().unwrap();
@@ -64,10 +62,11 @@ impl Proxy {
         self.address
     }
 
-    pub(crate) async fn end(self) -> Seen {
+    /// What went through each connection.
+    pub(crate) async fn end(self) -> Vec<Seen> {
         self.serving.abort();
         let _aborted = self.serving.await;
-        *self.seen.lock().unwrap()
+        self.seen.lock().unwrap().clone()
     }
 }
 
@@ -75,18 +74,19 @@ async fn serve(
     listener: TcpListener,
     service: SocketAddr,
     fault: Option<Fault>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
 ) {
     let mut left = match fault.as_ref().map(|fault| fault.often) {
         None => 0,
         Some(Often::Once) => 1,
         Some(Often::Always) => usize::MAX,
     };
+    let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
-        let connections = seen.lock().unwrap().connections + 1;
-        *seen.lock().unwrap() = Seen {
-            connections,
-            ..Seen::default()
+        let index = {
+            let mut seen = seen.lock().unwrap();
+            seen.push(Seen::default());
+            seen.len() - 1
         };
         let fault = fault.filter(|_| left > 0);
         left = left.saturating_sub(1);
@@ -94,8 +94,9 @@ async fn serve(
             server: TcpStream::connect(service).await.unwrap(),
             client,
             seen: Arc::clone(&seen),
+            index,
         };
-        pair.exchange(fault).await;
+        connections.spawn(pair.exchange(fault));
     }
 }
 
@@ -103,7 +104,8 @@ async fn serve(
 struct Pair {
     client: TcpStream,
     server: TcpStream,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    index: usize,
 }
 
 /// Whether the connection goes on.
@@ -114,29 +116,30 @@ enum Goes {
 }
 
 impl Pair {
-    /// Hands over requests and answers until one side ends.
-    async fn exchange(mut self, fault: Option<Fault>) {
-        let at = |side| {
-            let fault = fault.filter(|fault| fault.side == side)?;
-            Some((fault.at, fault.kind))
-        };
-        let (in_request, in_answer) = (at(Side::Request), at(Side::Answer));
-        self.client.set_nodelay(true).unwrap();
-        self.server.set_nodelay(true).unwrap();
-        // What comes later on the connection gets through.
-        let mut faults = (in_request, in_answer);
-        while self.request(faults.0).await == Goes::On && self.answer(faults.1).await == Goes::On {
-            faults = (None, None);
-        }
+    fn see(&self, change: impl FnOnce(&mut Seen)) {
+        change(&mut self.seen.lock().unwrap()[self.index]);
     }
 
-    async fn request(&mut self, fault: Option<(usize, Kind)>) -> Goes {
+    fn seen(&self) -> Seen {
+        self.seen.lock().unwrap()[self.index]
+    }
+
+    /// Hands over requests and answers until one side ends. The bytes of a side are counted over all
+    /// of its messages.
+    async fn exchange(mut self, mut fault: Option<Fault>) {
+        self.client.set_nodelay(true).unwrap();
+        self.server.set_nodelay(true).unwrap();
+        while self.request(&mut fault).await == Goes::On
+            && self.answer(&mut fault).await == Goes::On
+        {}
+    }
+
+    async fn request(&mut self, fault: &mut Option<Fault>) -> Goes {
+        let before = self.seen().request;
         let (mut bytes, mut sent) = (Vec::new(), 0);
         loop {
-            if let Some((at, kind)) = fault
-                && sent == 0
-                && bytes.len() >= at
-            {
+            if let Some((at, kind)) = due(fault, Side::Request, before, bytes.len()) {
+                *fault = None;
                 if self.server.write_all(&bytes[..at]).await.is_err()
                     || self.strike(kind).await == Goes::Ended
                 {
@@ -149,17 +152,17 @@ impl Pair {
                 return rest.map_or(Goes::Ended, |()| Goes::On);
             }
             match self.client.read_buf(&mut bytes).await {
-                Ok(1..) => {
-                    let mut seen = self.seen.lock().unwrap();
-                    seen.request = bytes.len();
+                Ok(1..) => self.see(|seen| {
+                    seen.request = before + bytes.len();
                     seen.whole_answer = false;
-                }
+                }),
                 Ok(0) | Err(_) => return Goes::Ended,
             }
         }
     }
 
-    async fn answer(&mut self, fault: Option<(usize, Kind)>) -> Goes {
+    async fn answer(&mut self, fault: &mut Option<Fault>) -> Goes {
+        let before = self.seen().answer;
         let mut bytes = Vec::new();
         let mut ahead = [0; 1];
         while message::length(&bytes).is_none() {
@@ -172,19 +175,21 @@ impl Pair {
                 _ = self.client.peek(&mut ahead) => return Goes::Ended,
             }
         }
-        self.seen.lock().unwrap().answer = bytes.len();
-        let at = fault.map_or(bytes.len(), |(at, _)| at.min(bytes.len()));
+        self.see(|seen| seen.answer = before + bytes.len());
+        let due = due(fault, Side::Answer, before, bytes.len());
+        let at = due.map_or(bytes.len(), |(at, _)| at);
         if self.client.write_all(&bytes[..at]).await.is_err() {
             return Goes::Ended;
         }
-        self.seen.lock().unwrap().whole_answer = at == bytes.len();
-        if let Some((_, kind)) = fault
-            && self.strike(kind).await == Goes::Ended
-        {
-            return Goes::Ended;
+        self.see(|seen| seen.whole_answer = at == bytes.len());
+        if let Some((_, kind)) = due {
+            *fault = None;
+            if self.strike(kind).await == Goes::Ended {
+                return Goes::Ended;
+            }
         }
         let rest = self.client.write_all(&bytes[at..]).await;
-        self.seen.lock().unwrap().whole_answer = true;
+        self.see(|seen| seen.whole_answer = true);
         rest.map_or(Goes::Ended, |()| Goes::On)
     }
 
@@ -210,4 +215,11 @@ impl Pair {
             }
         }
     }
+}
+
+/// Where in a message the fault strikes, of which `length` bytes are there behind `before` others.
+fn due(fault: &Option<Fault>, side: Side, before: usize, length: usize) -> Option<(usize, Kind)> {
+    let fault = fault.as_ref().filter(|fault| fault.side == side)?;
+    let at = fault.at.checked_sub(before)?;
+    (at <= length).then_some((at, fault.kind))
 }

@@ -8,6 +8,8 @@
 mod durable;
 mod found_again;
 mod lifecycle;
+mod memory;
 mod mistakes;
+mod once;
 mod terminals;
 mod transfers;

@@ -1,9 +1,11 @@
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use polyaxon_local::{Limits, LocalServer};
-use polyaxon_sandbox::Error;
+use http::Method;
+use polyaxon_client::Effect;
+use polyaxon_local::{Fault, FaultRule, Limits, LocalServer};
 use polyaxon_sandbox::pty::{Attach, Pty, PtyOutput};
+use polyaxon_sandbox::{Error, Evidence, Resolution};
 use polyaxon_tests::local::LocalSandbox;
 use tokio::time::timeout;
 
@@ -107,4 +109,42 @@ async fn a_service_that_keeps_little_is_asked_for_little() {
     let more = Attach::new().replay_bytes(5001);
     let error = ptys.attach(&sessions[0].pty_id, more).await.unwrap_err();
     assert_eq!(error.code(), Some("invalid_request"));
+}
+
+/// A terminal whose creation was not answered is found by its tag; one whose end was not answered
+/// is gone.
+#[tokio::test]
+async fn a_terminal_is_not_lost_with_an_answer() {
+    let local = LocalSandbox::start().await;
+    let ptys = local.sandbox.pty();
+    let lost = |method: Method, path: &str| {
+        let rule = FaultRule::new(Fault::Close).method(method).path(path);
+        local.server.faults().add(rule.times(1).carried_out());
+    };
+    lost(Method::POST, "*/pty");
+    let tagged = Pty::new(["sleep", "600"]).tag("shell-1");
+    let error = ptys.create(&tagged).await.unwrap_err();
+    assert_eq!(error.effect(), Effect::Unknown);
+    let found = local.sandbox.resolve(&error).await.unwrap();
+    let Resolution::Applied {
+        evidence: Evidence::Pty(session),
+        ..
+    } = found
+    else {
+        panic!("{found:?}");
+    };
+    assert_eq!(session.tag.as_deref(), Some("shell-1"));
+
+    lost(Method::DELETE, "*/pty/*");
+    timeout(LIMIT, ptys.delete(&session.pty_id))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(ptys.list().await.unwrap(), []);
+    assert_eq!(local.server.faults().applied(), 2);
+
+    // Without a name there is nothing to look for.
+    lost(Method::POST, "*/pty");
+    let error = ptys.create(&Pty::new(["sleep", "600"])).await.unwrap_err();
+    assert_eq!((error.effect(), error.lookup()), (Effect::Unknown, None));
 }

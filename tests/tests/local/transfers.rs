@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use polyaxon_client::{Effect, Token};
-use polyaxon_local::{Fault, FaultRule, Limits, LocalServer};
+use polyaxon_local::{Fault, FaultRule, Isolation, Limits, LocalServer};
 use polyaxon_sandbox::fs::{
     Comparison, Download, DownloadDir, FileError, TreeMethod, Upload, UploadDir, Write,
 };
 use polyaxon_sandbox::{Error, SandboxClient};
-use polyaxon_tests::contract::transfers::{bytes, file_error, names_at, names_in};
+use polyaxon_tests::contract::transfers::{self, bytes, file_error, names_at, names_in};
 use polyaxon_tests::local::LocalSandbox;
 use polyaxon_tests::polls::polled;
 use tokio::io::AsyncWriteExt as _;
@@ -688,4 +688,15 @@ async fn bytes_that_differ_at_the_other_end_are_found() {
     assert_eq!(part.load(Ordering::Relaxed), 1);
     assert!(names_at(&local.sandbox, "/tmp").await.is_empty());
     drop(folder);
+}
+
+/// Without pods the service keeps the files of a sandbox below a folder, which commands see by
+/// relative names alone.
+#[tokio::test]
+async fn where_paths_are_mapped_our_commands_find_the_same_files() {
+    let server = LocalServer::builder().isolation(Isolation::None);
+    let local = LocalSandbox::on(server.start().await.unwrap()).await;
+    transfers::a_file_goes_up_and_comes_down_whole(&local.sandbox).await;
+    transfers::a_directory_goes_up_and_comes_down_as_it_is(&local.sandbox).await;
+    transfers::renaming_moves_what_is_named(&local.sandbox).await;
 }

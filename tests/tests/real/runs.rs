@@ -34,7 +34,7 @@ async fn project(client: &Client, name: &str) -> ProjectRef {
     ProjectRef::new("default", name).unwrap()
 }
 
-async fn runs(name: &str) -> (Client, Runs) {
+pub(crate) async fn runs(name: &str) -> (Client, Runs) {
     let client = shared();
     let project = project(&client, name).await;
     let runs = client.runs(&project);
@@ -42,7 +42,7 @@ async fn runs(name: &str) -> (Client, Runs) {
 }
 
 /// Writes a status, as an agent does.
-async fn post(client: &Client, runs: &Runs, run: RunUuid, condition: Value) {
+pub(crate) async fn post(client: &Client, runs: &Runs, run: RunUuid, condition: Value) {
     let path = format!("/api/v1/{}/runs/{run}/statuses", runs.project());
     let operation = Operation::post("runs.post_status", path)
         .json(&json!({"condition": condition}))

@@ -1,14 +1,12 @@
 //! A file of the sandbox to this machine.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use bytes::Bytes;
-use futures::StreamExt as _;
+use futures::TryStreamExt as _;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::mpsc;
 
 use super::disk;
 use super::local::{self, Note, Part};
@@ -25,7 +23,7 @@ use crate::path::{AbsPath, FileMode};
 ///
 /// The destination is the old file or the new one, never a part: the bytes go to a new file beside
 /// it, which gets its name when it is whole and on the disk. Until then its name is
-/// `.{name}.{random}.part`. Pages of 4 MiB are asked for one after the other, and up to four at once
+/// `.{name}.{random}.part`. Pages of 4 MiB are asked for one after the other, and up to three at once
 /// where the answers let wait for themselves; the memory it takes does not depend on the size.
 ///
 /// # Examples
@@ -136,7 +134,7 @@ impl Download {
         self
     }
 
-    /// How many requests may be under way at once. Default: 4, of which as many are used as the
+    /// How many requests may be under way at once. Default: 3, of which as many are used as the
     /// round trip makes worth it. One at least.
     pub fn parallel(mut self, requests: usize) -> Self {
         self.most = requests.max(1);
@@ -275,26 +273,27 @@ impl Fs {
         };
         let total = plan.end;
         let mut pages = Pages::new(self.clone(), plan, account.tally.clone());
-        let (give, take) = mpsc::channel::<Bytes>(1);
-        let writer = blocking(move || local::write_all(file, hash, take));
+        let buffers = pages.buffers();
         download.listener.tell(start, total);
-        let mut broken = None;
-        while let Some(page) = pages.next().await {
-            match page {
-                Err(error) => broken = Some(error),
-                Ok(page) => match give.send(page).await {
-                    Ok(()) => download.listener.tell(pages.position(), total),
-                    // The writer is gone, and says why below.
-                    Err(_) => break,
-                },
-            }
+        let mut next = pages.try_next().await?;
+        while let Some(page) = next {
+            let behind = pages.position();
+            let buffers = buffers.clone();
+            let write = blocking(move || {
+                file.write_all(&page)?;
+                if let Some(hash) = &mut hash {
+                    hash.update(&page);
+                }
+                buffers.give(page);
+                Ok((file, hash))
+            });
+            // The next page comes while this one is written.
+            let (written, page) = futures::join!(write, pages.try_next());
+            (file, hash) = written.map_err(failed)?;
+            download.listener.tell(behind, total);
+            next = page?;
         }
-        drop(give);
-        let (file, hash) = writer.await.map_err(failed)?;
-        match broken {
-            Some(error) => Err(error),
-            None => Ok((file, pages.position(), hash)),
-        }
+        Ok((file, pages.position(), hash))
     }
 
     async fn unchanged(

@@ -158,7 +158,8 @@ impl Fs {
         let mut pages = Pages::new(self.clone(), plan, account.tally.clone());
         let (give, take) = mpsc::channel::<Bytes>(1);
         let (root, caps) = (stage.path().to_owned(), download.caps);
-        let unpacking = blocking(move || Ok(unpack(Incoming::new(take), &root, caps)));
+        let archive = Incoming::new(take, pages.buffers());
+        let unpacking = blocking(move || Ok(unpack(archive, &root, caps)));
         let mut broken = None;
         while let Some(page) = pages.next().await {
             match page {

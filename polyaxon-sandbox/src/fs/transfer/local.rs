@@ -1,7 +1,7 @@
 //! Files of this machine: whole or not there.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -9,7 +9,6 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempPath;
-use tokio::sync::mpsc;
 
 use super::Overwrite;
 
@@ -151,21 +150,6 @@ pub(super) fn short(name: &str) -> String {
     name.get(..end).unwrap_or_default().to_owned()
 }
 
-/// Writes what comes, in order, and computes its digest where `hash` is given.
-pub(super) fn write_all(
-    mut file: File,
-    mut hash: Option<Sha256>,
-    mut pages: mpsc::Receiver<Bytes>,
-) -> io::Result<(File, Option<Sha256>)> {
-    while let Some(bytes) = pages.blocking_recv() {
-        if let Some(hash) = &mut hash {
-            hash.update(&bytes);
-        }
-        file.write_all(&bytes)?;
-    }
-    Ok((file, hash))
-}
-
 /// The digest of the first `length` bytes; the file stands behind them then.
 pub(super) fn hash_prefix(file: &mut File, length: u64) -> io::Result<Sha256> {
     let mut hash = Sha256::new();
@@ -187,9 +171,9 @@ pub(super) fn skip(file: &mut File, offset: u64) -> io::Result<()> {
     file.seek(SeekFrom::Start(offset)).map(drop)
 }
 
-/// The next `length` bytes, fewer at the end of the file.
-pub(super) fn read_page(file: &mut File, length: usize) -> io::Result<Bytes> {
-    let mut page = Vec::with_capacity(length);
+/// The next `length` bytes, fewer at the end of the file, in the space of `page`.
+pub(super) fn read_page(file: &mut File, length: usize, mut page: Vec<u8>) -> io::Result<Bytes> {
+    page.reserve_exact(length);
     let most = u64::try_from(length).unwrap_or(u64::MAX);
     file.take(most).read_to_end(&mut page)?;
     Ok(page.into())

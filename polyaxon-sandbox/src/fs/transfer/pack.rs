@@ -13,6 +13,7 @@ use super::disk;
 use super::local::state;
 use super::tree::LeftOut;
 use crate::error::Error;
+use crate::fs::buffers::Buffers;
 use crate::fs::error::{FileError, local as local_error};
 
 /// What was packed.
@@ -193,19 +194,23 @@ pub(super) struct Outgoing {
     pages: mpsc::Sender<Bytes>,
     filling: Vec<u8>,
     page: usize,
+    buffers: Buffers,
 }
 
 impl Outgoing {
-    pub(super) fn new(pages: mpsc::Sender<Bytes>, page: usize) -> Self {
+    pub(super) fn new(pages: mpsc::Sender<Bytes>, page: usize, buffers: Buffers) -> Self {
         Self {
             pages,
             filling: Vec::with_capacity(page),
             page,
+            buffers,
         }
     }
 
     fn send(&mut self) -> io::Result<()> {
-        let page = std::mem::replace(&mut self.filling, Vec::with_capacity(self.page));
+        let mut next = self.buffers.take();
+        next.reserve_exact(self.page);
+        let page = std::mem::replace(&mut self.filling, next);
         self.pages
             .blocking_send(page.into())
             .map_err(|_| io::ErrorKind::BrokenPipe.into())

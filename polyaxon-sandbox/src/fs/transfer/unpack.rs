@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use super::disk;
 use super::tree::LeftOut;
 use crate::error::Error;
+use crate::fs::buffers::Buffers;
 use crate::fs::error::{FileError, local as local_error};
 use crate::path::FileMode;
 
@@ -415,13 +416,15 @@ fn twice(path: &Path) -> Error {
 pub(super) struct Incoming {
     pages: mpsc::Receiver<Bytes>,
     rest: Bytes,
+    buffers: Buffers,
 }
 
 impl Incoming {
-    pub(super) fn new(pages: mpsc::Receiver<Bytes>) -> Self {
+    pub(super) fn new(pages: mpsc::Receiver<Bytes>, buffers: Buffers) -> Self {
         Self {
             pages,
             rest: Bytes::new(),
+            buffers,
         }
     }
 }
@@ -430,13 +433,12 @@ impl Read for Incoming {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.rest.is_empty() {
             match self.pages.blocking_recv() {
-                Some(page) => self.rest = page,
+                Some(page) => self.buffers.give(std::mem::replace(&mut self.rest, page)),
                 None => return Ok(0),
             }
         }
         let count = self.rest.len().min(buffer.len());
         self.rest
-            .split_to(count)
             .copy_to_slice(buffer.get_mut(..count).unwrap_or_default());
         Ok(count)
     }

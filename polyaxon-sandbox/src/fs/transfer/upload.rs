@@ -12,13 +12,14 @@ use super::{disk, local};
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::fs::append::{Appender, Begin};
+use crate::fs::buffers::Buffers;
 use crate::fs::entry::FileType;
 use crate::fs::error::{FileError, local as local_error};
 use crate::fs::files::{Fs, checked};
 use crate::path::{AbsPath, FileMode};
 
 /// How many bytes one request brings unless told otherwise. The service takes 16 MiB at most.
-const PAGE: usize = 8 << 20;
+const PAGE: usize = 4 << 20;
 /// The most that the service takes at once.
 const LARGEST: usize = 16 << 20;
 
@@ -119,7 +120,7 @@ impl Upload {
         self
     }
 
-    /// How many bytes one request brings, 1 byte to 16 MiB. Default: 8 MiB. Where a service takes
+    /// How many bytes one request brings, 1 byte to 16 MiB. Default: 4 MiB. Where a service takes
     /// less, the pages are halved.
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page = bytes.clamp(1, LARGEST);
@@ -248,17 +249,22 @@ impl Fs {
             });
             (source, hash) = ready.await.map_err(failed)?;
             let length = next_length(upload.page, usize::MAX, total, start);
-            let read = read(source, hash, length).await.map_err(failed)?;
+            let read = read(source, hash, length, Vec::new())
+                .await
+                .map_err(failed)?;
             (source, hash) = (read.source, read.hash);
             read.page
         };
         let mut read_to = start + length_of(&page);
+        let buffers = Buffers::default();
         while !page.is_empty() {
             let length = next_length(upload.page, appender.page(), total, read_to);
-            let next = read(source, hash, length);
+            let sending = page.clone();
+            let next = read(source, hash, length, buffers.take());
             // The next page is read while this one is sent.
-            let (sent, next) = futures::join!(appender.push(page), next);
+            let (sent, next) = futures::join!(appender.push(sending), next);
             sent?;
+            buffers.give(page);
             let next = next.map_err(failed)?;
             (source, hash, page) = (next.source, next.hash, next.page);
             read_to += length_of(&page);
@@ -369,9 +375,10 @@ async fn read(
     mut source: Source,
     mut hash: Option<Sha256>,
     length: usize,
+    space: Vec<u8>,
 ) -> std::io::Result<Read> {
     let work = move || {
-        let page = local::read_page(&mut source.file, length)?;
+        let page = local::read_page(&mut source.file, length, space)?;
         if let Some(hash) = &mut hash {
             hash.update(&page);
         }

@@ -14,6 +14,7 @@ use super::{Account, disk, local, random_word};
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::fs::append::{Appender, Begin};
+use crate::fs::buffers::Buffers;
 use crate::fs::command::Ran;
 use crate::fs::entry::FileType;
 use crate::fs::error::{FileError, local as local_error};
@@ -178,9 +179,12 @@ impl Fs {
             Appender::new(self.clone(), archive.clone(), Begin::Anew, 0, tally).mode(private);
         let (give, mut take) = mpsc::channel::<Bytes>(1);
         let from = upload.from.clone();
-        let packing = blocking(move || Ok(pack(&from, Outgoing::new(give, PAGE))));
+        let buffers = Buffers::default();
+        let out = Outgoing::new(give, PAGE, buffers.clone());
+        let packing = blocking(move || Ok(pack(&from, out)));
         while let Some(page) = take.recv().await {
-            appender.push(page).await?;
+            appender.push(page.clone()).await?;
+            buffers.give(page);
             upload.listener.tell(appender.size(), None);
         }
         let packed = packing.await;
@@ -274,7 +278,7 @@ impl Fs {
         let mut file = opened.await.map_err(failed)?;
         loop {
             let read = blocking(move || {
-                let page = local::read_page(&mut file, PAGE / FILES_AT_ONCE)?;
+                let page = local::read_page(&mut file, PAGE / FILES_AT_ONCE, Vec::new())?;
                 Ok((file, page))
             });
             let (back, page) = read.await.map_err(failed)?;

@@ -43,6 +43,9 @@ struct Text<'a> {
 /// Reads an event; what is wrong with it where it makes no sense.
 pub(super) fn decode(event: &SseEvent) -> Result<Decoded, String> {
     let output = |stream| {
+        if let Some((text, end)) = super::text::read(&event.data) {
+            return Ok(Decoded::Output { stream, text, end });
+        }
         let read: Text<'_> = serde_json::from_slice(&event.data).map_err(|e| bad(event, &e))?;
         // Text without escapes is not copied, whatever its length.
         let text = match read.text {

@@ -2,10 +2,12 @@
 //! the answer lacks something.
 
 use std::collections::VecDeque;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
+use polyaxon_client::Error as ClientError;
 use polyaxon_client::transport::{AnswerStream, Operation, SseDecoder};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -125,6 +127,17 @@ impl Source {
         }
     }
 
+    /// Takes what has come, if something has and nothing else has to be done first. At full speed
+    /// that is so nearly always, and much cheaper than to await it with its limits.
+    pub(super) fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.todo.is_some() || self.gap.is_some() {
+            return Poll::Pending;
+        }
+        let read = ready!(self.answer.poll_chunk(context));
+        self.failed = self.came(read).err();
+        Poll::Ready(())
+    }
+
     /// What has to be awaited before the next step.
     ///
     /// # Cancel safety
@@ -154,18 +167,24 @@ impl Source {
         let deadline = self.deadline.unwrap_or(far);
         let read = timeout(self.idle, self.answer.chunk());
         let problem = match timeout_at(deadline, read).await {
-            Ok(Ok(Ok(Some(bytes)))) => {
-                self.decoder.push(bytes);
-                return Ok(());
-            }
-            Ok(Ok(Ok(None))) => return Err(self.broken("the stream ended before the command did")),
-            Ok(Ok(Err(error))) => return Err(self.interrupted(error.into(), None)),
+            Ok(Ok(read)) => return self.came(read),
             Ok(Err(_)) => format!("nothing came for {:.1?}", self.idle),
             Err(_) => "the time limit of the command has passed, and its end was not told".into(),
         };
         let source = self.answer.broken(problem).into();
         let answers = self.probe().await;
         Err(self.interrupted(source, Some(answers)))
+    }
+
+    fn came(&mut self, read: Result<Option<Bytes>, ClientError>) -> Result<(), Error> {
+        match read {
+            Ok(Some(bytes)) => {
+                self.decoder.push(bytes);
+                Ok(())
+            }
+            Ok(None) => Err(self.broken("the stream ended before the command did")),
+            Err(error) => Err(self.interrupted(error.into(), None)),
+        }
     }
 
     /// Whether the sandbox answers at all.
