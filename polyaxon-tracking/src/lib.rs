@@ -40,7 +40,9 @@
 //!
 //! A server that is down or busy holds nothing up: calls return at once, what they took is on the
 //! disk within moments, and is sent when the server is back. What could not be sent when the run
-//! ended is in the [`Report`], and in the run's folder, from where [`push`](push()) sends it.
+//! ended is in the [`Report`], and in the run's folder, from where [`push`](push()) sends it. The
+//! values of a process that was killed are in the folder too: a run that is started again, with
+//! [`Tracking::run`] and [`Tracking::folder`], goes on with them.
 //!
 //! Start with [`TrackedRun`] and [`Tracking`]; then [`At`] for steps and times, [`Event`] and
 //! [`Asset`] for what is no number, [`ArtifactRef`] for files, [`Report`] for what became of it all.

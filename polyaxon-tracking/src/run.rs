@@ -34,7 +34,8 @@ pub(crate) use ends::LastPanic;
 /// second.
 ///
 /// The writer keeps one of the runtime's blocking threads busy as long as the run lasts; of a run
-/// that is sent to a server, the sender keeps another.
+/// that is sent to a server, the sender keeps another. A runtime has 512 of them, unless told
+/// otherwise; one with a single blocking thread cannot start a run that is sent.
 ///
 /// Dropping a run that was not ended logs a warning, writes what was taken, and records the run as
 /// failed with the reason `NotEnded`. A run that is sent is sent as far as 15 s allow. The drop
