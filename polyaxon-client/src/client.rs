@@ -44,6 +44,17 @@ impl Client {
         Self::new(&Config::from_env()?)
     }
 
+    /// The same client with connections of its own, for use on another runtime: a connection lives
+    /// and dies with the runtime that it was first used on. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where a certificate of the settings cannot be used any more.
+    pub fn with_own_connections(&self) -> Result<Self, Error> {
+        Ok(Self {
+            transport: self.transport.separate()?,
+        })
+    }
+
     /// The runs of `project`.
     #[must_use]
     pub fn runs(&self, project: &ProjectRef) -> Runs {

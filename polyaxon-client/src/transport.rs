@@ -31,12 +31,15 @@ use crate::credentials::Credentials;
 use crate::error::{Effect, Error, InvalidInput};
 use crate::token::Token;
 
+mod body;
 mod classify;
 mod library;
 mod operation;
 mod sse;
 mod stream;
 mod upgrade;
+
+use body::Body;
 
 #[cfg(any(fuzzing, test))]
 pub(crate) use classify::answer as error_of_answer;
@@ -122,6 +125,21 @@ impl Transport {
             timeout: config.timeouts().1,
             credentials: Arc::new(credentials),
             config,
+        })))
+    }
+
+    /// The same settings, token included, with connections of its own.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where a certificate cannot be used.
+    pub(crate) fn separate(&self) -> Result<Self, Error> {
+        Ok(Self(Arc::new(Inner {
+            http: library::client(&self.0.config)?,
+            base: self.0.base.clone(),
+            host: self.0.host.clone(),
+            timeout: self.0.timeout,
+            credentials: Arc::clone(&self.0.credentials),
+            config: self.0.config.clone(),
         })))
     }
 
@@ -233,7 +251,7 @@ impl Transport {
             .bytes()
             .await
             .map_err(|error| self.failure(operation, error))?;
-        if !status.is_success() || classify::is_page(&headers) {
+        if !status.is_success() || (!operation.any_answer && classify::is_page(&headers)) {
             return Err(classify::answer(operation, status, &headers, &body));
         }
         Ok(Answer {
@@ -248,7 +266,8 @@ impl Transport {
     async fn begun(&self, operation: &Operation, url: Url) -> Result<AnswerStream, Error> {
         let response = self.head(operation, &url).await?;
         let status = response.status();
-        if !status.is_success() || classify::is_page(response.headers()) {
+        let is_page = !operation.any_answer && classify::is_page(response.headers());
+        if !status.is_success() || is_page {
             return Err(self.refusal(operation, response).await);
         }
         Ok(AnswerStream::new(operation, &self.0.host, response))
@@ -328,9 +347,13 @@ impl Transport {
         if let Some(limit) = limit {
             request = request.timeout(limit);
         }
-        if let Some(body) = &operation.body {
-            request = request.body(body.clone());
-        }
+        request = match operation.body.clone() {
+            None => request,
+            Some(Body::Bytes(bytes)) => request.body(bytes),
+            Some(Body::Form(form)) => request
+                .header(http::header::CONTENT_LENGTH, form.length())
+                .body(form.into_body()),
+        };
         request
             .send()
             .await

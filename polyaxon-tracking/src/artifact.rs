@@ -6,51 +6,12 @@ use std::path::{Component, Path, PathBuf};
 
 use md5::{Digest, Md5};
 use polyaxon_client::RunUuid;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::kind::ArtifactKind;
 use crate::name::Name;
-
-/// The platform's kinds of artifacts. The words are the wire's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the variants are the platform's own words")]
-pub enum ArtifactKind {
-    Analysis,
-    Artifact,
-    Audio,
-    Chart,
-    Coderef,
-    Confusion,
-    Csv,
-    Curve,
-    Data,
-    Dataframe,
-    Dir,
-    DockerImage,
-    Dockerfile,
-    Env,
-    File,
-    Histogram,
-    Html,
-    Image,
-    Iteration,
-    Markdown,
-    Metric,
-    Model,
-    Psv,
-    Span,
-    Ssv,
-    System,
-    Table,
-    Tensor,
-    Tensorboard,
-    Text,
-    Tsv,
-    Video,
-}
+use crate::surroundings;
 
 /// A reference to a file or folder, for the run's lineage. Nothing is copied: the file is kept with
 /// the run only where it lies below the run's folder.
@@ -67,7 +28,7 @@ pub enum ArtifactKind {
 #[must_use = "an ArtifactRef does nothing until it is passed to `log_artifact_ref`"]
 pub struct ArtifactRef {
     kind: ArtifactKind,
-    path: PathBuf,
+    path: Option<PathBuf>,
     name: Option<String>,
     stored_path: Option<String>,
     summary: Map<String, Value>,
@@ -88,12 +49,26 @@ impl ArtifactRef {
     pub fn new(kind: ArtifactKind, path: impl Into<PathBuf>) -> Self {
         Self {
             kind,
-            path: path.into(),
+            path: Some(path.into()),
             name: None,
             stored_path: None,
             summary: Map::new(),
             is_input: false,
             hash: Hash::OfBytes,
+        }
+    }
+
+    /// A reference to something that has no path: an image by its digest, a table of a database.
+    /// [`summary`](Self::summary) says what it is.
+    pub fn named(kind: ArtifactKind, name: impl Into<String>) -> Self {
+        Self {
+            kind,
+            path: None,
+            name: Some(name.into()),
+            stored_path: None,
+            summary: Map::new(),
+            is_input: false,
+            hash: Hash::None,
         }
     }
 
@@ -107,10 +82,45 @@ impl ArtifactRef {
         Self::new(ArtifactKind::Dir, path)
     }
 
+    /// A model, a file or folder. [`framework`](Self::framework) says whose.
+    pub fn model(path: impl Into<PathBuf>) -> Self {
+        let mut model = Self::new(ArtifactKind::Model, path);
+        model.summary.insert("framework".to_owned(), Value::Null);
+        model
+    }
+
+    /// Data that the run reads, at a path or URL.
+    pub fn data(path: impl Into<PathBuf>) -> Self {
+        Self::new(ArtifactKind::Data, path).input()
+    }
+
+    /// Data that the run reads and that has no path: give it a [`hash`](Self::hash), a
+    /// [`hash_of`](Self::hash_of) its content, or a summary. Runs that name the same data share it.
+    pub fn named_data(name: impl Into<String>) -> Self {
+        Self::named(ArtifactKind::Data, name).input()
+    }
+
+    /// A folder of a `TensorBoard`. It is not read for a hash.
+    pub fn tensorboard(path: impl Into<PathBuf>) -> Self {
+        Self::new(ArtifactKind::Tensorboard, path).without_hash()
+    }
+
+    /// The commit that the code in `folder` is at, as an input; `None` where it is in no git work
+    /// tree. What is changed and not committed is not looked at. Reads some small files.
+    #[must_use]
+    pub fn code(folder: impl AsRef<Path>) -> Option<Self> {
+        surroundings::code_ref(folder.as_ref())
+    }
+
     /// Under which name. Default: the last part of the path, of a file up to its first dot.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
+    }
+
+    /// The library that a model was made with.
+    pub fn framework(self, framework: impl Into<String>) -> Self {
+        self.summary("framework", framework.into())
     }
 
     /// Which path the record names. Default: the path below the run's folder, else the absolute
@@ -132,11 +142,24 @@ impl ArtifactRef {
         self
     }
 
+    /// The run made it, as is the default but for data.
+    pub fn output(mut self) -> Self {
+        self.is_input = false;
+        self
+    }
+
     /// The hash of its bytes, where it is known. Default: the first 12 hex digits of their MD5; of
     /// a folder, of the bytes of all its files in the order of their paths.
     pub fn hash(mut self, hash: impl Into<String>) -> Self {
         self.hash = Hash::Given(hash.into());
         self
+    }
+
+    /// The hash of these bytes, in the form that files get.
+    pub fn hash_of(self, content: impl AsRef<[u8]>) -> Self {
+        let mut md5 = Md5::new();
+        md5.update(content);
+        self.hash(short(md5))
     }
 
     /// Leaves the hash out, and the file unread.
@@ -145,30 +168,52 @@ impl ArtifactRef {
         self
     }
 
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> ArtifactKind {
+        self.kind
+    }
+
     /// The name that it goes by.
     pub(crate) fn chosen_name(&self) -> String {
         if let Some(name) = &self.name {
             return name.clone();
         }
-        let last = self
-            .path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        match (self.kind, last.split_once('.')) {
-            (ArtifactKind::Dir, _) | (_, None) => last,
-            (_, Some((stem, _))) => stem.to_owned(),
+        let path = self.path.as_deref().unwrap_or(Path::new(""));
+        match self.kind {
+            ArtifactKind::Dir | ArtifactKind::Tensorboard => last_part(path),
+            _ => stem(path).0,
         }
+    }
+
+    /// The same thing at another path, that of its copy.
+    pub(crate) fn moved(mut self, path: PathBuf) -> Self {
+        self.path = Some(path);
+        self
+    }
+
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// Settles everything that depends on the caller: its current folder, the run.
     pub(crate) fn resolve(self, run: &RunFolder) -> Result<Reference, Error> {
+        let Some(path) = &self.path else {
+            return Ok(Reference {
+                kind: self.kind,
+                stored_path: self.stored_path,
+                text: None,
+                local: None,
+                summary: self.summary,
+                is_input: self.is_input,
+                hash: self.hash,
+            });
+        };
         let refuse = |problem| Error::InvalidPath {
-            path: self.path.clone(),
+            path: path.clone(),
             problem,
         };
-        let text = self
-            .path
+        let text = path
             .to_str()
             .ok_or_else(|| refuse("it is not UTF-8"))?
             .to_owned();
@@ -177,7 +222,7 @@ impl ArtifactRef {
         }
         let local = match is_url(&text) {
             true => None,
-            false => Some(absolute(&self.path)?),
+            false => Some(absolute(path)?),
         };
         let stored_path = match (self.stored_path, &local) {
             (Some(path), _) => path,
@@ -186,8 +231,8 @@ impl ArtifactRef {
         };
         Ok(Reference {
             kind: self.kind,
-            stored_path,
-            text,
+            stored_path: Some(stored_path),
+            text: Some(text),
             local,
             summary: self.summary,
             is_input: self.is_input,
@@ -196,23 +241,39 @@ impl ArtifactRef {
     }
 }
 
+/// The last part of a path.
+pub(crate) fn last_part(path: &Path) -> String {
+    path.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// The last part of a path up to its first dot, and what follows that.
+pub(crate) fn stem(path: &Path) -> (String, Option<String>) {
+    let last = last_part(path);
+    match last.split_once('.') {
+        None => (last, None),
+        Some((stem, extension)) => (stem.to_owned(), Some(extension.to_lowercase())),
+    }
+}
+
 /// Where a run's files are.
 #[derive(Clone, Debug)]
 pub(crate) struct RunFolder {
     pub(crate) uuid: RunUuid,
-    /// The folder of all offline runs.
-    pub(crate) offline: PathBuf,
+    /// The folder that paths in summaries are relative to: that of all runs.
+    pub(crate) base: PathBuf,
     /// The folder of this run.
     pub(crate) root: PathBuf,
 }
 
 impl RunFolder {
-    pub(crate) fn new(offline: &Path, uuid: RunUuid) -> Result<Self, Error> {
-        let offline = absolute(offline)?;
+    /// Both folders with nothing in them left to walk.
+    pub(crate) fn new(base: &Path, root: &Path, uuid: RunUuid) -> Result<Self, Error> {
         Ok(Self {
             uuid,
-            root: offline.join("runs").join(uuid.to_string()),
-            offline,
+            root: absolute(root)?,
+            base: absolute(base)?,
         })
     }
 
@@ -227,7 +288,7 @@ impl RunFolder {
         }
         let below = local
             .strip_prefix(&self.root)
-            .or_else(|_| local.strip_prefix(&self.offline))
+            .or_else(|_| local.strip_prefix(&self.base))
             .unwrap_or(local);
         below.to_string_lossy().into_owned()
     }
@@ -237,8 +298,8 @@ impl RunFolder {
 #[derive(Debug)]
 pub(crate) struct Reference {
     kind: ArtifactKind,
-    stored_path: String,
-    text: String,
+    stored_path: Option<String>,
+    text: Option<String>,
     local: Option<PathBuf>,
     summary: Map<String, Value>,
     is_input: bool,
@@ -246,6 +307,15 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
+    /// What the platform's pages look for before they ask for such a thing.
+    pub(crate) fn flags(&self) -> &'static [&'static str] {
+        match self.kind {
+            ArtifactKind::Model => &["has_model"],
+            ArtifactKind::Tensorboard => &["has_tensorboard"],
+            _ => &[],
+        }
+    }
+
     /// The lineage record, and what kept the hash from it. Reads the file.
     pub(crate) fn record(
         self,
@@ -264,18 +334,22 @@ impl Reference {
                     Ok(hash) => drop(summary.insert("hash".to_owned(), hash.into())),
                     Err(error) => failed = Some((local.clone(), error)),
                 }
-                local.to_string_lossy().into_owned()
+                Some(local.to_string_lossy().into_owned())
             }
-            Some(local) => relative(&local, &run.offline)
-                .to_string_lossy()
-                .into_owned(),
+            // The platform does not look at the files of a `TensorBoard`.
+            Some(_) if self.kind == ArtifactKind::Tensorboard => self.text,
+            Some(local) => Some(relative(&local, &run.base).to_string_lossy().into_owned()),
         };
-        summary.insert("path".to_owned(), path.into());
+        if let Some(path) = path {
+            summary.insert("path".to_owned(), path.into());
+        }
 
         let mut record = Map::new();
         record.insert("name".to_owned(), name.as_str().into());
         record.insert("kind".to_owned(), serde_json::json!(self.kind));
-        record.insert("path".to_owned(), self.stored_path.into());
+        if let Some(path) = self.stored_path {
+            record.insert("path".to_owned(), path.into());
+        }
         record.insert("summary".to_owned(), summary.into());
         record.insert("is_input".to_owned(), self.is_input.into());
         (record, failed)
@@ -293,7 +367,7 @@ fn is_url(text: &str) -> bool {
 }
 
 /// The absolute path, without `.` and `..`. Links are not followed.
-fn absolute(path: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Error> {
     let joined = std::path::absolute(path).map_err(Error::io("find", path))?;
     let mut plain = PathBuf::new();
     for part in joined.components() {
@@ -339,9 +413,14 @@ fn hash_of(path: &Path) -> io::Result<String> {
     } else {
         io::copy(&mut File::open(path)?, &mut md5)?;
     }
+    Ok(short(md5))
+}
+
+/// The first 12 hex digits.
+fn short(md5: Md5) -> String {
     let mut hex = format!("{:x}", md5.finalize());
     hex.truncate(12);
-    Ok(hex)
+    hex
 }
 
 /// Links to folders are not followed, and what is no file, such as a pipe, is not read.
@@ -361,6 +440,8 @@ fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    const RUN: &str = "0123456789abcdef0123456789abcdef";
+
     #[test]
     fn a_reference_without_a_name_is_named_after_its_path() {
         let table = [
@@ -378,21 +459,14 @@ mod tests {
     }
 
     #[test]
-    fn all_kinds_are_written_in_the_platforms_words() {
-        let kinds = "model audio video histogram image tensor dataframe chart csv tsv psv ssv metric \
-            env html text file dir dockerfile docker_image data coderef table tensorboard curve \
-            confusion analysis iteration markdown system artifact span";
-        for word in kinds.split(' ') {
-            let kind: ArtifactKind = serde_json::from_value(word.into()).unwrap();
-            assert_eq!(serde_json::to_value(kind).unwrap(), word);
-        }
-        assert_eq!(kinds.split(' ').count(), 32);
-    }
-
-    #[test]
     fn a_path_is_stored_relative_to_the_run_where_it_is_below() {
-        let uuid: RunUuid = "0123456789abcdef0123456789abcdef".parse().unwrap();
-        let run = RunFolder::new(Path::new("/offline"), uuid).unwrap();
+        let uuid: RunUuid = RUN.parse().unwrap();
+        let run = RunFolder::new(
+            Path::new("/offline"),
+            &Path::new("/offline/runs").join(RUN),
+            uuid,
+        )
+        .unwrap();
         let here = std::env::current_dir().unwrap();
         let table = [
             (

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::kind::ArtifactKind;
 use crate::name::NameUse;
 
 /// Why something was not taken, or not written.
@@ -44,6 +46,15 @@ pub enum Error {
         /// Why not.
         source: serde_json::Error,
     },
+    /// An event has a payload that the platform cannot draw.
+    #[error("the {kind} event cannot be used: {problem}")]
+    #[non_exhaustive]
+    InvalidEvent {
+        /// The kind of the event.
+        kind: ArtifactKind,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// A number is not in the range that the call takes.
     #[error("{what} is {given}, which is not within {range}")]
     #[non_exhaustive]
@@ -72,6 +83,13 @@ pub enum Error {
         /// How many values may wait.
         capacity: usize,
     },
+    /// A folder is to be copied to where something is already. A file would replace a file.
+    #[error("there is something already at {}", path.display())]
+    #[non_exhaustive]
+    Exists {
+        /// Where the copy was to be.
+        path: PathBuf,
+    },
     /// The run has ended; nothing is taken any more.
     #[error("the run has ended")]
     Ended,
@@ -92,6 +110,9 @@ pub enum Error {
         /// What the operating system says.
         source: io::Error,
     },
+    /// Output that was to be logged cannot be read.
+    #[error("the output cannot be read")]
+    Read(#[source] io::Error),
     /// Values are not in their file yet. They are kept and tried again, at the latest at the end.
     #[error("{events} values could not be written to {} so far", path.display())]
     #[non_exhaustive]
@@ -103,12 +124,33 @@ pub enum Error {
         /// What the operating system says.
         source: io::Error,
     },
-    /// Something was not written when the run ended: see [`Report`](crate::Report).
-    #[error("the run has ended, but {} of its files are not complete", report.unwritten().len())]
+    /// Something was not written, or not sent, when the run ended: see [`Report`](crate::Report).
+    #[error("the run has ended, but {} of its parts are not complete", report.missing())]
     #[non_exhaustive]
     Incomplete {
         /// What was written and what was not.
         report: Box<crate::Report>,
+    },
+    /// What was taken could not be sent so far. It is tried again, at the latest at the end.
+    #[error("{waiting} calls could not be sent so far")]
+    #[non_exhaustive]
+    NotYetSent {
+        /// How many calls wait to be sent.
+        waiting: usize,
+        /// Why the first of them could not be sent.
+        source: Arc<polyaxon_client::Error>,
+    },
+    /// The server did not take a call that cannot wait, such as the creation of a run.
+    #[error("the server did not do its part")]
+    Client(#[from] polyaxon_client::Error),
+    /// The surroundings do not say what they must, or say it in a form that cannot be used.
+    #[error("{variable} cannot be used: {problem}")]
+    #[non_exhaustive]
+    Surroundings {
+        /// The environment variable, or the file.
+        variable: String,
+        /// What is wrong with it.
+        problem: String,
     },
     /// The metadata of a run that is to be continued cannot be read.
     #[error("{} does not hold the metadata of a run", path.display())]
@@ -119,11 +161,11 @@ pub enum Error {
         /// Where and why.
         source: serde_json::Error,
     },
-    /// The run that is to be continued is another project's.
+    /// The run that is to be continued, or that of the pod, is another project's.
     #[error("the run belongs to {found}, not to {asked}")]
     #[non_exhaustive]
     OtherProject {
-        /// The project that its file names.
+        /// The project that it is in.
         found: String,
         /// The project that was asked for.
         asked: String,

@@ -26,7 +26,45 @@ pub(crate) fn replace_for_good(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+/// Copies a file, or a folder with all that is in it, so that nobody sees half of a file. What is
+/// no file, such as a pipe, is refused; links are followed to files and not to folders.
+pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let kind = fs::metadata(from)?;
+    if kind.is_dir() {
+        return copy_folder(from, to);
+    }
+    if !kind.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is neither a file nor a folder",
+        ));
+    }
+    let place = temporary(to.parent().unwrap_or_else(|| Path::new(".")))?.into_temp_path();
+    fs::copy(from, &place)?;
+    place.persist(to)?;
+    Ok(())
+}
+
+/// Into a folder that is not there yet.
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, place) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy_folder(&path, &place)?;
+        } else if fs::metadata(&path).is_ok_and(|found| found.is_file()) {
+            fs::copy(&path, &place)?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".plx-").suffix(".tmp");
     // Temporary files are private as a rule; these will be what others read. The process's umask

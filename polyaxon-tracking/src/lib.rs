@@ -26,19 +26,39 @@
 //! # }
 //! ```
 //!
-//! The files are those of Polyaxon's own Python module for the same calls, so its client can push
-//! the run to a server and Polyaxon's pages show it. There are no features to choose from.
+//! The files and calls are those of Polyaxon's own Python module, so its pages and its client take
+//! the run for one of theirs; [`deviations`] lists what is done better.
 //!
-//! Start with [`TrackedRun`] and [`Tracking`]; then [`At`] for steps and times, [`ArtifactRef`] for
-//! files, [`Report`] for what became of it all.
+//! # Where a run goes
+//!
+//! | start | files | sent |
+//! |---|---|---|
+//! | [`Tracking::offline`] | in a folder | later, by [`push`](push()) |
+//! | [`Tracking::new`] | in a folder of this machine | while the run goes on: a new run, or one that is there |
+//! | [`Tracking::from_env`] | in a pod: in its folder, which the platform collects | what the platform does not do itself |
+//! | [`Tracking::no_op`] | nowhere | never |
+//!
+//! A server that is down or busy holds nothing up: calls return at once, what they took is on the
+//! disk within moments, and is sent when the server is back. What could not be sent when the run
+//! ended is in the [`Report`], and in the run's folder, from where [`push`](push()) sends it. The
+//! values of a process that was killed are in the folder too: a run that is started again, with
+//! [`Tracking::run`] and [`Tracking::folder`], goes on with them.
+//!
+//! Start with [`TrackedRun`] and [`Tracking`]; then [`At`] for steps and times, [`Event`] and
+//! [`Asset`] for what is no number, [`ArtifactRef`] for files, [`Report`] for what became of it all.
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `layer` | no | `LogLayer`: what a program says through `tracing`, in the run's log |
 //!
 //! # What is kept where
 //!
-//! Below the run's folder: `events/metric/NAME.plx`, a line a value; `outputs/`, your files;
-//! `run.plx.json`, the run's record; `lineages.plx.json`, its references and the summaries of its
-//! metrics. The two JSON files are replaced whole and never seen half written, the first of them
-//! from the start on and about every second while there is something new. The summaries come at the
-//! end, as they need all values.
+//! Below the run's folder: `events/KIND/NAME.plx`, a line an event; `outputs/`, your files;
+//! `assets/`, versions of files; `plxlogs/logs.jsonl`, lines of output; `resources/`, how busy the
+//! machine was. Of a run that is not sent, or not yet: `run.plx.json`, its record, and
+//! `lineages.plx.json`, its references and the summaries of its events. These two are replaced whole
+//! and never seen half written, the first of them from the start on and about every second while
+//! there is something new. The summaries come at the end, as they need all values.
 //!
 //! # Names
 //!
@@ -49,27 +69,55 @@
 #![forbid(unsafe_code)]
 
 mod artifact;
+mod asset;
+mod blocking;
+mod capture;
+pub mod deviations;
 mod error;
+mod event;
 mod files;
 mod float;
+mod kind;
+#[cfg(feature = "layer")]
+mod layer;
+mod line;
 mod lineage;
 mod metrics;
 mod name;
 mod outputs;
+mod place;
+mod plan;
+mod pull;
+mod push;
 mod queue;
 mod record;
 mod report;
+mod resources;
 mod run;
+mod sender;
 mod series;
+mod span;
 mod summary;
+mod surroundings;
 mod time;
+mod tracking;
 mod writer;
 
-pub use artifact::{ArtifactKind, ArtifactRef};
+pub use artifact::ArtifactRef;
+pub use asset::Asset;
+pub use capture::LogCapture;
 pub use error::Error;
+pub use event::{ChartLibrary, Event};
+pub use kind::ArtifactKind;
+#[cfg(feature = "layer")]
+pub use layer::LogLayer;
 pub use metrics::{At, MetricValue};
 pub use name::NameUse;
+pub use pull::pull;
+pub use push::{Push, Pushed, push};
 pub use record::Ending;
-pub use report::{Missing, Report, Unwritten};
-pub use run::{TrackedRun, Tracking};
+pub use report::{Missing, Report, Sending, Unsent, Unwritten};
+pub use run::TrackedRun;
 pub use series::{MetricPoint, MetricSeries, read_metric_series};
+pub use span::{Span, SpanKind};
+pub use tracking::Tracking;

@@ -1,17 +1,8 @@
 //! Metrics: numbers over steps and time, and their form in event files.
 
-use std::fmt::Write as _;
-
 use jiff::Timestamp;
 
 use crate::error::Error;
-use crate::{float, time};
-
-/// The first line of the event file of a metric.
-pub(crate) const HEADER: &str = "step|timestamp|metric";
-
-/// What the files of one kind of events end with.
-pub(crate) const EXTENSION: &str = "plx";
 
 /// Where in a run a value belongs: at a step or at none, and at an instant.
 ///
@@ -54,6 +45,11 @@ impl At {
     pub fn timestamp(mut self, instant: Timestamp) -> Self {
         self.timestamp = Some(instant);
         self
+    }
+
+    /// The step, where there is one.
+    pub(crate) fn step_number(self) -> Option<i64> {
+        self.step
     }
 
     /// The values for the file. The clock is read here, in the caller.
@@ -143,51 +139,13 @@ metric_value! {
 /// Where a value belongs, with nothing left open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
-    step: Option<i64>,
-    timestamp: Timestamp,
-}
-
-/// Appends one event. It begins with the line break: so files end without one, and an event that
-/// follows a line which was cut off begins a line of its own.
-pub(crate) fn push_event(text: &mut String, stamp: Stamp, value: f64) {
-    text.push('\n');
-    if let Some(step) = stamp.step {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{step}");
-    }
-    text.push('|');
-    time::push(text, stamp.timestamp, ' ');
-    text.push('|');
-    float::push(text, value);
+    pub(crate) step: Option<i64>,
+    pub(crate) timestamp: Timestamp,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_event_is_a_line_break_and_three_fields() {
-        let at: Timestamp = "2024-01-02T03:04:05.5Z".parse().unwrap();
-        let table = [
-            (
-                At::step(-1).timestamp(at),
-                "\n-1|2024-01-02 03:04:05.500000+00:00|0.5",
-            ),
-            (
-                At::now().timestamp(at),
-                "\n|2024-01-02 03:04:05.500000+00:00|0.5",
-            ),
-            (
-                At::step(i64::MAX).timestamp(at),
-                "\n9223372036854775807|2024-01-02 03:04:05.500000+00:00|0.5",
-            ),
-        ];
-        for (at, expected) in table {
-            let mut text = String::new();
-            push_event(&mut text, at.stamp().unwrap(), 0.5);
-            assert_eq!(text, expected);
-        }
-    }
 
     #[test]
     fn every_kind_of_number_becomes_the_float_that_python_makes_of_it() {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::error::Error;
+use crate::kind::ArtifactKind;
 
 /// With `.plx` behind it, this is the longest name that a file can have.
 const MAX_BYTES: usize = 251;
@@ -17,6 +18,8 @@ const MAX_BYTES: usize = 251;
 pub enum NameUse {
     /// A series of values.
     Metric,
+    /// A series of events of another kind.
+    Event(ArtifactKind),
     /// A reference to a file or folder.
     Artifact,
     /// An input of the run.
@@ -31,6 +34,7 @@ impl fmt::Display for NameUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Metric => "metric",
+            Self::Event(kind) => return write!(f, "{kind} event"),
             Self::Artifact => "artifact",
             Self::Input => "input",
             Self::Output => "output",
@@ -53,7 +57,7 @@ impl NameUse {
         match self {
             // The last value of a metric becomes an output.
             Self::Metric => &[Space::Lineage, Space::Outputs],
-            Self::Artifact => &[Space::Lineage],
+            Self::Artifact | Self::Event(_) => &[Space::Lineage],
             Self::Input => &[Space::Inputs],
             Self::Output => &[Space::Outputs],
             Self::Meta => &[Space::Meta],
@@ -66,6 +70,11 @@ impl NameUse {
 pub(crate) struct Name(Arc<str>);
 
 impl Name {
+    /// A name of ours, which is clean as it is.
+    pub(crate) fn of_ours(name: &'static str) -> Self {
+        Self(name.into())
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

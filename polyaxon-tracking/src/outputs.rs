@@ -4,6 +4,14 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::Error;
 
+/// The folder `relative` below `root`, or `root` itself where it is empty.
+pub(crate) fn folder_below(root: &Path, relative: &Path) -> Result<PathBuf, Error> {
+    match relative.components().all(|part| part == Component::CurDir) {
+        true => Ok(root.to_owned()),
+        false => below(root, relative),
+    }
+}
+
 /// `relative` below `outputs`, where it stays below.
 pub(crate) fn below(outputs: &Path, relative: &Path) -> Result<PathBuf, Error> {
     let refuse = |problem| {
@@ -23,7 +31,7 @@ pub(crate) fn below(outputs: &Path, relative: &Path) -> Result<PathBuf, Error> {
             Component::CurDir => {}
             Component::ParentDir => return refuse("it has a `..`"),
             Component::RootDir | Component::Prefix(_) => {
-                return refuse("it is not relative to the outputs folder");
+                return refuse("it is not relative to the run's folder");
             }
         }
     }
@@ -49,10 +57,7 @@ mod tests {
             ("..a/b..", Ok("/run/outputs/..a/b..")),
             ("", Err("it names no file")),
             ("./", Err("it names no file")),
-            (
-                "/etc/passwd",
-                Err("it is not relative to the outputs folder"),
-            ),
+            ("/etc/passwd", Err("it is not relative to the run's folder")),
             ("../a", Err("it has a `..`")),
             ("a/../../b", Err("it has a `..`")),
             ("a/..", Err("it has a `..`")),

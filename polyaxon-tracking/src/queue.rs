@@ -1,33 +1,61 @@
 //! The bounded queue between the callers and the writer, and the writer's thread.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 
+use polyaxon_client::runs::RunStatus;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::artifact::{Reference, RunFolder};
 use crate::error::Error;
+use crate::kind::SeriesKey;
 use crate::metrics::Stamp;
 use crate::name::Name;
+use crate::plan::Plan;
 use crate::record::{Change, Ending};
 use crate::report::Report;
-use crate::run::Tracking;
+use crate::run::LastPanic;
+use crate::sender::Mail;
 use crate::writer::Writer;
 
 /// What callers hand to the writer.
 #[derive(Debug)]
 pub(crate) enum Command {
     Value(Name, Stamp, f64),
+    /// What is known at the start was logged: the run is running.
+    Begin,
+    /// A line, its line break in front, of a series that is no metric.
+    Line(SeriesKey, String),
     Change(Change),
+    /// How far the run is.
+    Progress(f64),
+    /// A status with its reason and message.
+    Status(RunStatus, String, Option<String>),
     Artifact(Name, Reference),
+    Copy(Box<Copying>),
     /// Write all that came before, and say whether it worked.
     Flush(oneshot::Sender<Result<(), Error>>),
     End(Ending, oneshot::Sender<Report>),
     /// Nobody is there any more to end the run.
     Abandon,
+}
+
+/// A file or folder that comes into the run's folder, and what is logged once it is there.
+#[derive(Debug)]
+pub(crate) struct Copying {
+    pub(crate) from: PathBuf,
+    pub(crate) to: PathBuf,
+    pub(crate) then: Then,
+}
+
+#[derive(Debug)]
+pub(crate) enum Then {
+    Line(SeriesKey, String),
+    Artifact(Name, Reference),
 }
 
 /// The room for what was taken and is not written.
@@ -42,6 +70,14 @@ pub(crate) struct Room {
 }
 
 impl Room {
+    fn of(capacity: usize) -> Self {
+        Self {
+            capacity,
+            used: AtomicUsize::new(0),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
     fn take(&self, count: usize) -> Result<(), Error> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Error::RuntimeGone);
@@ -71,15 +107,21 @@ impl Room {
 /// The callers' end of the queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
+    intake: QueueIntake,
+    watch: AbortHandle,
+}
+
+/// What can hand commands over, and does not keep the run from being dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueIntake {
     commands: Sender<Command>,
     room: Arc<Room>,
-    watch: AbortHandle,
 }
 
 /// Room for some commands, given back where they are not sent.
 #[derive(Debug)]
 pub(crate) struct Permit<'a> {
-    queue: &'a Queue,
+    queue: &'a QueueIntake,
     count: usize,
 }
 
@@ -105,13 +147,9 @@ impl Queue {
     ///
     /// It is one of the runtime's blocking tasks and not a thread of its own, for a runtime that
     /// ends waits for those: so what is queued when `main` returns early is written.
-    pub(crate) async fn start(tracking: Tracking) -> Result<(Self, RunFolder), Error> {
+    pub(crate) async fn start(plan: Plan, panics: LastPanic) -> Result<(Self, RunFolder), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let room = Arc::new(Room {
-            capacity: tracking.capacity,
-            used: AtomicUsize::new(0),
-            is_closed: AtomicBool::new(false),
-        });
+        let room = Arc::new(Room::of(plan.capacity));
         let (commands, receiver) = mpsc::channel();
         let (opened, is_open) = oneshot::channel();
         // Made here and not in the task, which may never be polled before the runtime ends.
@@ -121,15 +159,33 @@ impl Queue {
             std::future::pending::<()>().await;
         });
         let queue = Self {
-            commands,
-            room: Arc::clone(&room),
+            intake: QueueIntake {
+                commands,
+                room: Arc::clone(&room),
+            },
             watch: watch.abort_handle(),
         };
-        runtime.spawn_blocking(move || write(&tracking, room, &receiver, opened));
+        // The sender is another such task, for the same reason.
+        let (mail, sender) = Mail::open(&plan, &room);
+        if let Some(sender) = sender {
+            runtime.spawn_blocking(move || sender.run());
+        }
+        runtime.spawn_blocking(move || {
+            write(&plan, &receiver, opened, |plan| {
+                Writer::open(plan, room, mail, panics)
+            });
+        });
         let folder = is_open.await.map_err(|_| Error::RuntimeGone)??;
         Ok((queue, folder))
     }
 
+    /// The part of it that can be shared.
+    pub(crate) fn intake(&self) -> &QueueIntake {
+        &self.intake
+    }
+}
+
+impl QueueIntake {
     /// Reserves room for some commands, without waiting.
     pub(crate) fn reserve(&self, count: usize) -> Result<Permit<'_>, Error> {
         self.room.take(count)?;
@@ -145,18 +201,18 @@ impl Queue {
 impl Drop for Queue {
     fn drop(&mut self) {
         // Whoever drops a run that has not ended abandons it. After an end nobody listens.
-        let _ = self.control(Command::Abandon);
+        let _ = self.intake.control(Command::Abandon);
         self.watch.abort();
     }
 }
 
 fn write(
-    tracking: &Tracking,
-    room: Arc<Room>,
+    plan: &Plan,
     commands: &Receiver<Command>,
     opened: oneshot::Sender<Result<RunFolder, Error>>,
+    open: impl FnOnce(&Plan) -> Result<Writer, Error>,
 ) {
-    match Writer::open(tracking, room) {
+    match open(plan) {
         Ok(writer) => {
             // Where nobody waits for the answer any more, the queue is closed too, and the writer
             // ends the run as one that was dropped.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
-use crate::run::Tracking;
+use crate::plan::Introduction;
 use crate::time;
 
 /// The members are in the platform's order. Times and conditions stay text and JSON, so that what
@@ -76,6 +76,44 @@ pub(crate) enum Change {
     Meta(Map<String, Value>, Merge),
 }
 
+impl Change {
+    /// Whether there is nothing to tell a server: no tags to add.
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, Self::Tags(tags, Merge::Keep) if plain_tags(tags).is_empty())
+    }
+
+    /// The body that makes a server carry it out.
+    pub(crate) fn to_patch(&self) -> Map<String, Value> {
+        let (member, value, merge) = match self {
+            Self::Name(text) => ("name", json!(text), Merge::Replace),
+            Self::Description(text) => ("description", json!(text), Merge::Replace),
+            Self::Readme(text) => ("readme", json!(text), Merge::Replace),
+            Self::Tags(tags, merge) => ("tags", json!(plain_tags(tags)), *merge),
+            Self::Inputs(map, merge) => ("inputs", json!(map), *merge),
+            Self::Outputs(map, merge) => ("outputs", json!(map), *merge),
+            Self::Meta(map, merge) => ("meta_info", json!(map), *merge),
+        };
+        let mut patch = Map::new();
+        patch.insert(member.to_owned(), value);
+        if matches!(merge, Merge::Keep) {
+            patch.insert("merge".to_owned(), true.into());
+        }
+        patch
+    }
+}
+
+/// Tags without white space around them, empty ones and those that came before.
+fn plain_tags(tags: &[String]) -> Vec<&str> {
+    let mut plain: Vec<&str> = Vec::new();
+    for tag in tags {
+        let tag = tag.trim();
+        if !tag.is_empty() && !plain.contains(&tag) {
+            plain.push(tag);
+        }
+    }
+    plain
+}
+
 /// What becomes of what is there already.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Merge {
@@ -130,9 +168,17 @@ impl Ending {
         self
     }
 
-    /// The end of a run that nobody ended.
-    pub(crate) fn dropped() -> Self {
-        Self::failed("The run was dropped without being ended").reason("NotEnded")
+    /// It was stopped before it was done; `message` says to people why.
+    pub fn stopped_because(message: impl Into<String>) -> Self {
+        Self::new(RunStatus::Stopped, message)
+    }
+
+    /// The end of a run that nobody ended, perhaps because of a panic.
+    pub(crate) fn dropped(panic: Option<String>) -> Self {
+        match panic {
+            Some(message) => Self::failed(message).reason("Panicked"),
+            None => Self::failed("The run was dropped without being ended").reason("NotEnded"),
+        }
     }
 }
 
@@ -142,7 +188,11 @@ const CLIENT: &str = "PolyaxonClient";
 impl RunRecord {
     /// The record of a run that starts now: a new one, or what `path` holds of a run that is to be
     /// continued. A run that has ended stays ended.
-    pub(crate) fn start(tracking: &Tracking, uuid: RunUuid, path: &Path) -> Result<Self, Error> {
+    pub(crate) fn start(
+        introduction: &Introduction,
+        uuid: RunUuid,
+        path: &Path,
+    ) -> Result<Self, Error> {
         let mut record = match fs::read(path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|source| Error::Metadata {
                 path: path.to_owned(),
@@ -151,7 +201,7 @@ impl RunRecord {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::new(uuid),
             Err(error) => return Err(Error::io("read", path)(error)),
         };
-        record.introduce(tracking)?;
+        record.introduce(introduction)?;
         record.run();
         Ok(record)
     }
@@ -186,14 +236,14 @@ impl RunRecord {
         record.enter(
             RunStatus::Created,
             "OfflineOperation",
-            "Operation is starting",
+            Some("Operation is starting"),
             now,
         );
         record
     }
 
-    fn introduce(&mut self, tracking: &Tracking) -> Result<(), Error> {
-        if let Some(asked) = &tracking.project {
+    fn introduce(&mut self, given: &Introduction) -> Result<(), Error> {
+        if let Some(asked) = &given.project {
             let owner = self.owner.get_or_insert_with(|| asked.owner().to_owned());
             let name = self.project.get_or_insert_with(|| asked.name().to_owned());
             if owner != asked.owner() || name != asked.name() {
@@ -203,14 +253,14 @@ impl RunRecord {
                 });
             }
         }
-        if let Some(name) = &tracking.name {
+        if let Some(name) = &given.name {
             self.name = Some(name.clone());
         }
-        if let Some(description) = &tracking.description {
+        if let Some(description) = &given.description {
             self.description = Some(description.clone());
         }
-        if !tracking.tags.is_empty() {
-            self.apply(Change::Tags(tracking.tags.clone(), Merge::Keep));
+        if !given.tags.is_empty() {
+            self.apply(Change::Tags(given.tags.clone(), Merge::Keep));
         }
         Ok(())
     }
@@ -220,7 +270,12 @@ impl RunRecord {
             return;
         }
         let now = Timestamp::now();
-        self.enter(RunStatus::Running, CLIENT, "Operation is running", now);
+        self.enter(
+            RunStatus::Running,
+            CLIENT,
+            Some("Operation is running"),
+            now,
+        );
         if self.started_at.is_none() {
             self.started_at = Some(time::iso(now));
             self.wait_time = since(self.created_at.as_deref(), now);
@@ -229,29 +284,56 @@ impl RunRecord {
 
     /// Ends the run, unless it has ended before.
     pub(crate) fn end(&mut self, ending: &Ending) {
+        let message = Some(ending.message.as_str());
+        self.set_status(ending.status.clone(), &ending.reason, message);
+    }
+
+    /// Gives the run a status, unless it has ended. Answers whether it did.
+    pub(crate) fn set_status(
+        &mut self,
+        status: RunStatus,
+        reason: &str,
+        message: Option<&str>,
+    ) -> bool {
         if self.is_final() {
-            return;
+            return false;
         }
         let now = Timestamp::now();
-        self.enter(ending.status.clone(), &ending.reason, &ending.message, now);
-        self.finished_at = Some(time::iso(now));
-        self.duration = since(self.started_at.as_deref(), now);
+        if status.is_final() {
+            self.finished_at = Some(time::iso(now));
+            self.duration = since(self.started_at.as_deref(), now);
+        }
+        self.enter(status, reason, message, now);
+        true
+    }
+
+    /// The newest entry of its status history.
+    pub(crate) fn last_condition(&self) -> Option<&Value> {
+        self.status_conditions.as_ref()?.last()
+    }
+
+    pub(crate) fn status(&self) -> Option<&RunStatus> {
+        self.status.as_ref()
     }
 
     fn is_final(&self) -> bool {
         self.status.as_ref().is_some_and(RunStatus::is_final)
     }
 
-    fn enter(&mut self, status: RunStatus, reason: &str, message: &str, now: Timestamp) {
+    fn enter(&mut self, status: RunStatus, reason: &str, message: Option<&str>, now: Timestamp) {
         let now = time::iso(now);
-        self.status_conditions.get_or_insert_default().push(json!({
+        let mut condition = json!({
             "type": status,
             "status": true,
             "reason": reason,
-            "message": message,
             "last_update_time": now,
             "last_transition_time": now,
-        }));
+        });
+        if let (Some(message), Some(members)) = (message, condition.as_object_mut()) {
+            members.insert("message".to_owned(), message.into());
+        }
+        let conditions = self.status_conditions.get_or_insert_default();
+        conditions.push(condition);
         self.status = Some(status);
     }
 
@@ -265,9 +347,8 @@ impl RunRecord {
             Change::Tags(tags, Merge::Keep) if tags.iter().all(|tag| tag.trim().is_empty()) => {}
             Change::Tags(tags, merge) => {
                 let kept = merge.slot(&mut self.tags);
-                for tag in tags {
-                    let tag = tag.trim();
-                    if !tag.is_empty() && !kept.iter().any(|known| known == tag) {
+                for tag in plain_tags(&tags) {
+                    if !kept.iter().any(|known| known == tag) {
                         kept.push(tag.to_owned());
                     }
                 }
@@ -282,15 +363,20 @@ impl RunRecord {
         }
     }
 
-    /// Marks the run as one that has metrics, for the platform's pages.
-    pub(crate) fn mark_metrics(&mut self) {
-        let meta = self.meta_info.get_or_insert_default();
-        for flag in ["has_metrics", "has_events"] {
+    /// Marks the run as one that has things of some kind, for the platform's pages. Answers which
+    /// marks are new.
+    pub(crate) fn mark(&mut self, flags: &[&'static str]) -> Vec<&'static str> {
+        let mut added = Vec::new();
+        for flag in flags {
             // Called for every value: most find it done.
-            if meta.get(flag) != Some(&Value::Bool(true)) {
-                meta.insert(flag.to_owned(), true.into());
+            let meta = self.meta_info.as_ref();
+            if meta.and_then(|meta| meta.get(*flag)) != Some(&Value::Bool(true)) {
+                let meta = self.meta_info.get_or_insert_default();
+                meta.insert((*flag).to_owned(), true.into());
+                added.push(*flag);
             }
         }
+        added
     }
 
     /// Makes the last values of metrics outputs of the run.

@@ -2,6 +2,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use polyaxon_client::runs::RunStatus;
 
 use crate::error::Error;
 
@@ -11,6 +14,8 @@ use crate::error::Error;
 pub struct Report {
     pub(crate) written: u64,
     pub(crate) unwritten: Vec<Unwritten>,
+    pub(crate) sent: u64,
+    pub(crate) unsent: Vec<Unsent>,
 }
 
 impl Report {
@@ -27,14 +32,33 @@ impl Report {
         &self.unwritten
     }
 
-    /// An error where anything could not be written.
+    /// How many calls the server took, files that were uploaded included. None offline.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// What was taken and the server did not get. It is in the run's folder all the same, which
+    /// [`push`](crate::push) can send later.
+    #[must_use]
+    pub fn unsent(&self) -> &[Unsent] {
+        &self.unsent
+    }
+
+    /// How many parts are missing, in the folder or at the server.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        self.unwritten.len() + self.unsent.len()
+    }
+
+    /// An error where anything could not be written or sent.
     ///
     /// # Errors
     /// [`Error::Incomplete`], with the report.
     pub fn ensure_complete(self) -> Result<Self, Error> {
-        match self.unwritten.is_empty() {
-            true => Ok(self),
-            false => Err(Error::Incomplete {
+        match self.missing() {
+            0 => Ok(self),
+            _ => Err(Error::Incomplete {
                 report: Box::new(self),
             }),
         }
@@ -79,8 +103,46 @@ pub enum Missing {
     Summary,
     /// The hash of an artifact: its record is there, without one.
     Hash,
+    /// A file or folder that was to be copied into the run.
+    Copy,
     /// The latest state of `run.plx.json`.
     Record,
     /// The latest state of `lineages.plx.json`.
     Lineages,
+}
+
+/// Something that the server did not get.
+#[derive(Debug)]
+pub struct Unsent {
+    pub(crate) what: Sending,
+    pub(crate) cause: Option<Arc<polyaxon_client::Error>>,
+}
+
+impl Unsent {
+    /// What it is.
+    #[must_use]
+    pub fn what(&self) -> &Sending {
+        &self.what
+    }
+
+    /// What the server had against it, or why it cannot be reached; none where the time was up
+    /// before there was an answer.
+    #[must_use]
+    pub fn cause(&self) -> Option<&polyaxon_client::Error> {
+        self.cause.as_deref()
+    }
+}
+
+/// What is sent of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Sending {
+    /// A change of its record: of these members.
+    Record(Vec<String>),
+    /// The lineage records of these names.
+    Lineage(Vec<String>),
+    /// A status.
+    Status(RunStatus),
+    /// A file, by its path below the run's folder.
+    File(String),
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use crate::error::Error;
-use crate::metrics::HEADER;
+use crate::kind::{ArtifactKind, header};
 use crate::time;
 
 /// The values of one metric, in the order in which they were written.
@@ -136,6 +136,58 @@ pub(crate) fn open(path: &Path) -> io::Result<BufReader<File>> {
 /// A line is far shorter. What is longer comes in parts, none of which is a row.
 const MAX_LINE: u64 = 16 * 1024;
 
+/// The longest line of other kinds that is read: a text, a page or a chart.
+const MAX_EVENT: u64 = 16 * 1024 * 1024;
+
+/// The first line of the event file of a metric.
+const HEADER: &str = "step|timestamp|metric";
+
+/// Calls `each` with the step and the timestamp of every event of a file of this kind. Lines that
+/// hold none, the header for one, are left out.
+pub(crate) fn read_stamps(
+    mut file: impl BufRead,
+    kind: ArtifactKind,
+    mut each: impl FnMut(Option<i128>, &str),
+) -> io::Result<()> {
+    let mut line = Vec::new();
+    while {
+        line.clear();
+        file.by_ref().take(MAX_EVENT).read_until(b'\n', &mut line)? > 0
+    } {
+        let text = line.trim_ascii();
+        if kind.is_json_lines() {
+            if let Ok(stamp) = serde_json::from_slice::<JsonStamp>(text) {
+                each(stamp.step, &stamp.timestamp);
+            }
+        } else if text != header(kind).as_bytes()
+            && let Some((step, timestamp)) = stamp_of(text)
+        {
+            each(step, timestamp);
+        }
+    }
+    Ok(())
+}
+
+#[derive(serde::Deserialize)]
+struct JsonStamp {
+    timestamp: String,
+    #[serde(default)]
+    step: Option<i128>,
+}
+
+fn stamp_of(line: &[u8]) -> Option<(Option<i128>, &str)> {
+    let mut fields = str::from_utf8(line).ok()?.splitn(3, '|');
+    let step = match fields.next()? {
+        "" => None,
+        step => Some(step.parse().ok()?),
+    };
+    let timestamp = fields.next()?;
+    fields
+        .next()
+        .is_some_and(|payload| !payload.is_empty())
+        .then_some((step, timestamp))
+}
+
 /// Calls `each` with every line below the header: a row, or `None` for what is none. Answers `None`
 /// where this is no event file of a metric.
 pub(crate) fn read_rows(
@@ -167,7 +219,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::metrics::{At, push_event};
+    use crate::line::push_number;
+    use crate::metrics::At;
 
     fn read(bytes: &[u8]) -> Option<MetricSeries> {
         let folder = tempfile::tempdir().unwrap();
@@ -242,7 +295,7 @@ mod tests {
             for (step, micros, value) in events {
                 let instant = Timestamp::from_microsecond(micros).unwrap();
                 let at = step.map_or(At::now(), At::step).timestamp(instant);
-                push_event(&mut text, at.stamp().unwrap(), value);
+                push_number(&mut text, at.stamp().unwrap(), value);
                 expected.push((step, Some(instant), value.to_bits()));
             }
             let series = read(text.as_bytes()).unwrap();
@@ -268,7 +321,7 @@ mod tests {
             let mut text = String::from(HEADER);
             for step in 0..count {
                 let at = At::step(i64::try_from(step).unwrap()).timestamp(Timestamp::UNIX_EPOCH);
-                push_event(&mut text, at.stamp().unwrap(), 0.125);
+                push_number(&mut text, at.stamp().unwrap(), 0.125);
             }
             let cut = cut.min(text.len());
             let series = read(&text.as_bytes()[..cut]).unwrap();

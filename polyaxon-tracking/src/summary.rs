@@ -4,32 +4,41 @@ use std::io::{self, BufRead};
 
 use serde_json::{Map, Value, json};
 
-use crate::series::{Row, read_rows};
+use crate::kind::ArtifactKind;
+use crate::series::{read_rows, read_stamps};
 
-/// The summary of an event file of a metric.
+/// The summary of an event file.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Summary {
-    /// The last value; not a number where that is what was logged.
-    pub(crate) last: f64,
+    /// The last value of a metric; not a number where that is what was logged.
+    pub(crate) last: Option<f64>,
     /// The `summary` of its lineage record.
     pub(crate) json: Value,
 }
 
-/// Reads a file and sums it up. `None` where it holds no value.
-pub(crate) fn of_metric(file: impl BufRead) -> io::Result<Option<Summary>> {
+/// Reads a file of events of this kind and sums it up. `None` where it holds none.
+pub(crate) fn of_events(file: impl BufRead, kind: ArtifactKind) -> io::Result<Option<Summary>> {
     let mut rows = Rows::default();
-    read_rows(file, |row| {
-        if let Some(row) = row {
-            rows.add(&row);
+    match kind {
+        ArtifactKind::Metric => {
+            read_rows(file, |row| {
+                if let Some(row) = row {
+                    rows.add(row.step, row.timestamp);
+                    rows.values.push(row.value);
+                }
+            })?;
         }
-    })?;
+        kind => read_stamps(file, kind, |step, timestamp| rows.add(step, timestamp))?,
+    }
     Ok(rows.summary())
 }
 
-/// What is kept of the rows of a file: eight bytes a row, for the quartiles, and no more.
+/// What is kept of the rows of a file: eight bytes a value, for the quartiles, and no more.
 #[derive(Debug, Default)]
 struct Rows {
+    /// Of metrics.
     values: Vec<f64>,
+    count: usize,
     with_step: usize,
     first: Edge,
     last: Edge,
@@ -42,30 +51,33 @@ struct Edge {
 }
 
 impl Edge {
-    fn set(&mut self, row: &Row<'_>) {
-        self.step = row.step;
+    fn set(&mut self, step: Option<i128>, timestamp: &str) {
+        self.step = step;
         self.timestamp.clear();
-        self.timestamp.push_str(row.timestamp);
+        self.timestamp.push_str(timestamp);
     }
 }
 
 impl Rows {
-    fn add(&mut self, row: &Row<'_>) {
-        if self.values.is_empty() {
-            self.first.set(row);
+    fn add(&mut self, step: Option<i128>, timestamp: &str) {
+        if self.count == 0 {
+            self.first.set(step, timestamp);
         }
-        self.last.set(row);
-        self.with_step += usize::from(row.step.is_some());
-        self.values.push(row.value);
+        self.last.set(step, timestamp);
+        self.with_step += usize::from(step.is_some());
+        self.count += 1;
     }
 
     fn summary(self) -> Option<Summary> {
-        let last = *self.values.last()?;
+        if self.count == 0 {
+            return None;
+        }
+        let last = self.values.last().copied();
         let mut json = Map::new();
         json.insert("is_event".to_owned(), true.into());
         if self.with_step > 0 {
             // Rows without a step make floats of the others' steps.
-            let of = |edge: &Edge| match self.with_step == self.values.len() {
+            let of = |edge: &Edge| match self.with_step == self.count {
                 true => edge.step.map_or(Value::Null, whole),
                 false => edge.step.map_or(Value::Null, |step| finite(step as f64)),
             };
@@ -77,7 +89,9 @@ impl Rows {
         if let (Some(min), Some(max)) = (iso(&self.first.timestamp), iso(&self.last.timestamp)) {
             json.insert("timestamp".to_owned(), json!({"min": min, "max": max}));
         }
-        json.insert("metric".to_owned(), statistics(self.values, last));
+        if let Some(last) = last {
+            json.insert("metric".to_owned(), statistics(self.values, last));
+        }
         Some(Summary {
             last,
             json: json.into(),
@@ -210,7 +224,7 @@ mod tests {
 
     fn summary(rows: &str) -> Option<Value> {
         let text = format!("step|timestamp|metric\n{rows}");
-        of_metric(text.as_bytes())
+        of_events(text.as_bytes(), ArtifactKind::Metric)
             .unwrap()
             .map(|summary| summary.json)
     }
@@ -220,7 +234,11 @@ mod tests {
         assert_eq!(summary(""), None);
         assert_eq!(summary("1|2024-01-02 03:04:05+00:00|"), None);
         assert_eq!(
-            of_metric(b"step|timestamp|curve\n1|t|1".as_slice()).unwrap(),
+            of_events(
+                b"step|timestamp|curve\n1|t|1".as_slice(),
+                ArtifactKind::Metric
+            )
+            .unwrap(),
             None
         );
     }

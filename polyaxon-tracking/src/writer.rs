@@ -9,19 +9,31 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::artifact::RunFolder;
 use crate::error::Error;
-use crate::files::{self, EventFiles};
+use crate::files;
+use crate::kind::{EXTENSION, Place, SeriesKey};
+use crate::line::push_number;
 use crate::lineage::Lineages;
-use crate::metrics::{EXTENSION, HEADER, push_event};
+use crate::metrics::At;
 use crate::name::Name;
-use crate::queue::{Command, Room};
-use crate::record::{Ending, RunRecord};
+use crate::plan::Plan;
+use crate::queue::{Command, Copying, Room, Then};
+use crate::record::{Change, Ending, Merge, RunRecord};
 use crate::report::{Missing, Report, Unwritten};
-use crate::run::Tracking;
-use crate::{series, summary};
+use crate::resources::Sampler;
+use crate::run::LastPanic;
+use crate::sender::{Mail, Parcel};
+use crate::summary;
+use lines::{Lines, Tries};
+use progress::Progress;
+pub(crate) use summaries::Summaries;
+
+mod lines;
+mod progress;
+mod summaries;
 
 /// How many commands are read from the queue before the files are written. Whatever waits up to
 /// this many becomes one write a file.
@@ -35,16 +47,21 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct Writer {
     folder: RunFolder,
     room: Arc<Room>,
-    files: EventFiles,
-    series: BTreeMap<Name, Series>,
-    /// The series that have something to write.
-    waiting: Vec<Name>,
+    lines: Lines,
     record: RunRecord,
     lineages: Lineages,
+    progress: Progress,
+    sampler: Option<Sampler>,
+    /// Where the run is sent.
+    mail: Option<Mail>,
+    /// What made the program drop the run, perhaps.
+    panics: LastPanic,
     record_changed: bool,
     lineages_changed: bool,
     /// Not before then are the metadata files written again.
     metadata_due: Instant,
+    /// Whether they are there. A run that is sent has none, unless sending fails.
+    has_metadata: bool,
     written: u64,
     /// What is missing and will not be tried again.
     lost: Vec<Unwritten>,
@@ -52,50 +69,47 @@ pub(crate) struct Writer {
     line: String,
 }
 
-#[derive(Debug, Default)]
-struct Series {
-    /// Bytes for the file, and how many values they are.
-    bytes: Vec<u8>,
-    values: u64,
-    last: f64,
-    failure: Option<Failure>,
-}
-
-#[derive(Debug)]
-struct Failure {
-    cause: io::Error,
-    retry: Instant,
-}
-
 impl Writer {
     /// Makes the folders of the run and its record, or finds those of a run that is continued.
-    pub(crate) fn open(tracking: &Tracking, room: Arc<Room>) -> Result<Self, Error> {
-        let folder = RunFolder::new(&tracking.offline_root, tracking.uuid)?;
+    pub(crate) fn open(
+        plan: &Plan,
+        room: Arc<Room>,
+        mail: Option<Mail>,
+        panics: LastPanic,
+    ) -> Result<Self, Error> {
+        let folder = plan.folder.clone();
         for name in ["outputs", "events", "assets"] {
             let path = folder.join(name);
             fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
         }
         let record_path = folder.join(RECORD);
-        let writer = Self {
-            record: RunRecord::start(tracking, tracking.uuid, &record_path)?,
+        let mut writer = Self {
+            record: RunRecord::start(&plan.introduction, folder.uuid, &record_path)?,
             lineages: Lineages::load(&folder.join(LINEAGES))?,
-            files: EventFiles::new(folder.root.clone()),
+            lines: Lines::new(folder.clone()),
             folder,
             room,
-            series: BTreeMap::new(),
-            waiting: Vec::new(),
+            progress: Progress::default(),
+            sampler: plan.resources.map(Sampler::every),
+            mail,
+            panics,
             record_changed: false,
             lineages_changed: false,
             metadata_due: Instant::now() + INTERVAL,
+            has_metadata: record_path.exists(),
             written: 0,
             lost: Vec::new(),
             line: String::new(),
         };
-        // From here on the folder is a run, even where the process is killed at once.
-        let bytes = writer
-            .record_json()
-            .map_err(Error::io("write", &record_path))?;
-        files::replace(&record_path, &bytes).map_err(Error::io("write", &record_path))?;
+        // From here on the folder is a run, even where the process is killed at once. One that is
+        // sent is on the server already.
+        if writer.mail.is_none() {
+            let bytes = writer
+                .record_json()
+                .map_err(Error::io("write", &record_path))?;
+            files::replace(&record_path, &bytes).map_err(Error::io("write", &record_path))?;
+            writer.has_metadata = true;
+        }
         Ok(writer)
     }
 
@@ -106,6 +120,9 @@ impl Writer {
     /// Carries out commands until the run ends, or nobody is there to end it.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) {
         loop {
+            self.sample_if_due();
+            self.write_lines(Tries::Due);
+            self.write_metadata_if_due();
             let command = match self.wake() {
                 None => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(wait) => commands.recv_timeout(wait),
@@ -123,19 +140,20 @@ impl Writer {
             if goes_on.is_none_or(|flow| flow.is_break()) {
                 return;
             }
-            self.write_events(Tries::Due);
-            self.write_metadata_if_due();
         }
     }
 
     /// How long it can sleep where nothing comes.
     fn wake(&self) -> Option<Duration> {
-        let retries = self
-            .waiting
-            .iter()
-            .filter_map(|name| Some(self.series.get(name)?.failure.as_ref()?.retry));
-        let metadata = self.metadata_changed().then_some(self.metadata_due);
-        let next = retries.chain(metadata).min()?;
+        // Of a run that is sent, it looks now and then whether the server is still there.
+        let metadata = match &self.mail {
+            None => self.metadata_wanted(),
+            Some(_) => self.record_changed || self.lineages_changed,
+        };
+        let metadata = metadata.then_some(self.metadata_due);
+        let sample = self.sampler.as_ref().map(Sampler::due);
+        let times = [self.lines.retry_at(), metadata, sample];
+        let next = times.into_iter().flatten().min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 
@@ -143,37 +161,48 @@ impl Writer {
         match command {
             Command::Value(name, stamp, value) => {
                 self.line.clear();
-                push_event(&mut self.line, stamp, value);
-                let series = self.series.entry(name.clone()).or_default();
-                if series.bytes.is_empty() {
-                    self.waiting.push(name);
-                }
-                series.bytes.extend_from_slice(self.line.as_bytes());
-                series.values += 1;
-                series.last = value;
+                push_number(&mut self.line, stamp, value);
+                let key = SeriesKey::event(crate::ArtifactKind::Metric, name);
+                self.lines.push(key, &self.line, Some(value));
                 self.record_changed = true;
-                self.record.mark_metrics();
+                self.mark(crate::ArtifactKind::Metric.flags());
             }
-            Command::Change(change) => {
-                self.record.apply(change);
-                self.record_changed = true;
+            Command::Begin => {
+                if let Some(mail) = &self.mail {
+                    mail.status(&self.record);
+                }
+            }
+            Command::Line(key, line) => self.push_line(key, &line),
+            Command::Change(change) => self.change(change, 1),
+            Command::Progress(done) => {
+                if let Some(change) = self.progress.step(done) {
+                    self.change(change, 0);
+                }
+                let held = self.progress.held();
+                self.record_changed |= held.is_some();
+                if let Some(change) = held {
+                    self.record.apply(change);
+                }
                 self.room.give_back(1);
             }
-            Command::Artifact(name, reference) => {
-                let (record, failed) = reference.record(&name, &self.folder);
-                self.lineages_changed |= self.lineages.put(record);
-                if let Some((path, cause)) = failed {
-                    self.lose(Missing::Hash, path, cause);
+            Command::Status(status, reason, message) => {
+                if self.record.set_status(status, &reason, message.as_deref()) {
+                    self.record_changed = true;
+                    if let Some(mail) = &self.mail {
+                        mail.status(&self.record);
+                    }
                 }
                 self.room.give_back(1);
             }
-            Command::Flush(answer) => {
-                let result = self.flush();
+            Command::Artifact(name, reference) => self.refer(&name, reference),
+            Command::Copy(copying) => self.copy(*copying),
+            Command::Flush(answer) => match (self.flush(), &self.mail) {
+                (Ok(()), Some(mail)) => mail.flush(answer),
                 // Whoever does not wait any more does not want to know.
-                let _ = answer.send(result);
-            }
+                (result, _) => drop(answer.send(result)),
+            },
             Command::End(ending, answer) => {
-                let report = self.finish(&ending);
+                let report = self.finish(&ending, Patience::Full);
                 if let Err(report) = answer.send(report) {
                     log_unread(&report);
                 }
@@ -194,8 +223,90 @@ impl Writer {
         ControlFlow::Continue(())
     }
 
+    /// Appends a line that is no number.
+    fn push_line(&mut self, key: SeriesKey, line: &str) {
+        if let Place::Events(kind) = key.place {
+            self.mark(kind.flags());
+        }
+        self.lines.push(key, line, None);
+    }
+
+    /// Tells the platform's pages to look for things of some kind.
+    fn mark(&mut self, flags: &[&'static str]) {
+        let added = self.record.mark(flags);
+        if added.is_empty() {
+            return;
+        }
+        self.record_changed = true;
+        if let Some(mail) = &self.mail {
+            let flags = added.into_iter().map(|flag| (flag.to_owned(), true.into()));
+            mail.post(Parcel::change(
+                &Change::Meta(flags.collect(), Merge::Keep),
+                0,
+            ));
+        }
+    }
+
+    /// Carries out a change of the record, which has taken this much room.
+    fn change(&mut self, change: Change, room: usize) {
+        match self.mail.as_ref().filter(|_| !change.is_nothing()) {
+            Some(mail) => mail.post(Parcel::change(&change, room)),
+            None => self.room.give_back(room),
+        }
+        self.record.apply(change);
+        self.record_changed = true;
+    }
+
+    fn refer(&mut self, name: &Name, reference: crate::artifact::Reference) {
+        let flags = reference.flags();
+        let (record, failed) = reference.record(name, &self.folder);
+        if let Some((path, cause)) = failed {
+            self.lose(Missing::Hash, path, cause);
+        }
+        match &self.mail {
+            Some(mail) => mail.post(Parcel::lineage(vec![record.clone().into()], 1)),
+            None => self.room.give_back(1),
+        }
+        self.lineages_changed |= self.lineages.put(record);
+        self.mark(flags);
+    }
+
+    fn copy(&mut self, copying: Copying) {
+        let copied = files::copy(&copying.from, &copying.to);
+        match copied {
+            Ok(()) => match copying.then {
+                Then::Line(key, line) => self.push_line(key, &line),
+                Then::Artifact(name, reference) => self.refer(&name, reference),
+            },
+            Err(cause) => {
+                self.lose(Missing::Copy, copying.from, cause);
+                self.room.give_back(1);
+            }
+        }
+    }
+
+    fn sample_if_due(&mut self) {
+        let Some(sampler) = self.sampler.as_mut().filter(|s| s.due() <= Instant::now()) else {
+            return;
+        };
+        // The clock is within the years that the platform knows.
+        let Ok(stamp) = At::now().stamp() else {
+            return;
+        };
+        for (name, value) in sampler.sample() {
+            self.line.clear();
+            push_number(&mut self.line, stamp, value);
+            let key = SeriesKey {
+                place: Place::Resources,
+                name: Name::of_ours(name),
+            };
+            self.lines.push(key, &self.line, Some(value));
+        }
+    }
+
     fn abandon(&mut self, commands: &Receiver<Command>) {
-        let report = self.finish(&Ending::dropped());
+        let ending = Ending::dropped(self.panics.take());
+        let report = self.finish(&ending, Patience::Short);
         tracing::warn!(
             run = %self.folder.uuid,
             written = report.written,
@@ -208,19 +319,18 @@ impl Writer {
         }
     }
 
+    fn write_lines(&mut self, tries: Tries) {
+        self.written += self.lines.write(tries, &self.room);
+    }
+
     fn flush(&mut self) -> Result<(), Error> {
-        self.write_events(Tries::All);
-        let metadata = self.write_metadata(files::replace);
-        let failed = self.waiting.iter().find_map(|name| {
-            let series = self.series.get(name)?;
-            Some((name, series.values, series.failure.as_ref()?))
-        });
-        if let Some((name, events, failure)) = failed {
-            return Err(Error::NotYetWritten {
-                events,
-                path: self.event_path(name),
-                source: same(&failure.cause),
-            });
+        self.write_lines(Tries::All);
+        let metadata = match self.metadata_wanted() {
+            true => self.write_metadata(files::replace),
+            false => Vec::new(),
+        };
+        if let Some(failure) = self.lines.failure() {
+            return Err(failure);
         }
         match metadata.into_iter().next() {
             None => Ok(()),
@@ -232,42 +342,22 @@ impl Writer {
         }
     }
 
-    fn write_events(&mut self, tries: Tries) {
-        let now = Instant::now();
-        for name in std::mem::take(&mut self.waiting) {
-            let path = self.event_path(&name);
-            let Some(series) = self.series.get_mut(&name) else {
-                continue;
-            };
-            let is_due = series.failure.as_ref().is_none_or(|f| f.retry <= now);
-            if is_due || tries == Tries::All {
-                let result = self.files.append(&path, HEADER, &mut series.bytes);
-                let left = values_in(&series.bytes);
-                let done = series.values - left;
-                series.values = left;
-                self.written += done;
-                self.room
-                    .give_back(usize::try_from(done).unwrap_or(usize::MAX));
-                series.failure = result.err().map(|cause| {
-                    tracing::warn!(path = %path.display(), %cause, "an event file cannot be written");
-                    Failure {
-                        cause,
-                        retry: now + INTERVAL,
-                    }
-                });
-            }
-            if !series.bytes.is_empty() {
-                self.waiting.push(name);
-            }
-        }
-    }
-
-    fn metadata_changed(&self) -> bool {
-        self.record_changed || self.lineages_changed
+    /// Whether the metadata files are to be written. Those of a run that is sent are not, as long
+    /// as the server takes everything.
+    fn metadata_wanted(&self) -> bool {
+        let wanted = match &self.mail {
+            None => true,
+            Some(mail) => mail.is_behind(),
+        };
+        wanted && (self.record_changed || self.lineages_changed || !self.has_metadata)
     }
 
     fn write_metadata_if_due(&mut self) {
-        if self.metadata_changed() && self.metadata_due <= Instant::now() {
+        if self.metadata_due > Instant::now() {
+            return;
+        }
+        self.metadata_due = Instant::now() + INTERVAL;
+        if self.metadata_wanted() {
             for failed in self.write_metadata(files::replace) {
                 let (path, cause) = (failed.path.display(), failed.cause);
                 tracing::warn!(%path, %cause, "the metadata of a run cannot be written");
@@ -278,7 +368,7 @@ impl Writer {
     /// Writes what has changed. What could not be written is answered, and counts as changed still.
     fn write_metadata(&mut self, put: fn(&Path, &[u8]) -> io::Result<()>) -> Vec<Unwritten> {
         let mut failed = Vec::new();
-        if self.record_changed {
+        if self.record_changed || !self.has_metadata {
             let path = self.folder.join(RECORD);
             match self.record_json().and_then(|json| put(&path, &json)) {
                 Ok(()) => self.record_changed = false,
@@ -289,7 +379,7 @@ impl Writer {
                 }),
             }
         }
-        if self.lineages_changed && !self.lineages.is_empty() {
+        if (self.lineages_changed || !self.has_metadata) && !self.lineages.is_empty() {
             let path = self.folder.join(LINEAGES);
             let json = self.lineages.to_json().map_err(io::Error::from);
             match json.and_then(|json| put(&path, &json)) {
@@ -301,93 +391,88 @@ impl Writer {
                 }),
             }
         }
+        self.has_metadata = true;
         self.metadata_due = Instant::now() + INTERVAL;
         failed
     }
 
     fn record_json(&self) -> io::Result<Vec<u8>> {
-        let last = self
-            .series
-            .iter()
-            .map(|(name, series)| (name.as_str().to_owned(), summary::finite(series.last)));
+        let last = self.lines.last_values();
+        let last = last.map(|(name, value)| (name, summary::finite(value)));
         Ok(self.record.to_json(last)?)
     }
 
     /// Events first, then what is derived from them, then the status: a run that says it has ended
     /// is complete.
-    fn finish(&mut self, ending: &Ending) -> Report {
-        self.write_events(Tries::All);
-        for name in std::mem::take(&mut self.waiting) {
-            let path = self.event_path(&name);
-            if let Some(series) = self.series.get_mut(&name)
-                && let Some(failure) = series.failure.take()
-            {
-                let values = series.values;
-                self.lose(Missing::Values(values), path, failure.cause);
-            }
+    fn finish(&mut self, ending: &Ending, patience: Patience) -> Report {
+        self.write_lines(Tries::All);
+        for (values, path, cause) in self.lines.give_up() {
+            self.lose(Missing::Values(values), path, cause);
         }
-        self.summarise();
+        let summaries = self.summarise();
         self.record.end(ending);
         self.record_changed = true;
-        let failed = self.write_metadata(files::replace_for_good);
-        self.lost.extend(failed);
-        Report {
+        let mut report = Report {
             written: self.written,
-            unwritten: std::mem::take(&mut self.lost),
+            unwritten: Vec::new(),
+            sent: 0,
+            unsent: Vec::new(),
+        };
+        let mail = self.mail.take();
+        let is_sent = mail.is_some();
+        if let Some(mail) = mail {
+            if let Some(change) = self.progress.take_held() {
+                mail.post(Parcel::change(&change, 0));
+            }
+            let last = mail.last(summaries, &self.record, patience == Patience::Full);
+            // On the disk before the sending begins, which may take its time: until it is done,
+            // this is all that is sure.
+            if mail.is_behind() {
+                self.write_metadata_for_good();
+            }
+            let (sent, unsent) = mail.finish(last);
+            report.sent = sent;
+            report.unsent = unsent;
         }
+        match is_sent && report.unsent.is_empty() {
+            // The server has it all: nothing is left to be sent from here.
+            true => self.remove_metadata(),
+            false => self.write_metadata_for_good(),
+        }
+        report.unwritten = std::mem::take(&mut self.lost);
+        report
     }
 
-    /// A lineage record for every metric of the run's folder, whoever wrote it. The files are read
-    /// for that, as other processes may have written to them too.
-    fn summarise(&mut self) {
-        let folder = self.folder.join("events/metric");
-        let paths = match event_files(&folder) {
-            Ok(paths) => paths,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-            Err(error) => return self.lose(Missing::Summary, folder, error),
-        };
-        let mut last_values = Map::new();
-        for (name, path) in paths {
-            match series::open(&path).and_then(summary::of_metric) {
-                Ok(None) => {}
-                Ok(Some(summary)) => {
-                    let record = lineage_of_metric(&name, summary.json);
-                    self.lineages_changed |= self.lineages.put(record);
-                    last_values.insert(name, summary::finite(summary.last));
-                }
-                Err(error) => self.lose(Missing::Summary, path, error),
+    fn write_metadata_for_good(&mut self) {
+        let failed = self.write_metadata(files::replace_for_good);
+        self.lost.extend(failed);
+    }
+
+    fn remove_metadata(&self) {
+        if self.has_metadata {
+            for name in [RECORD, LINEAGES] {
+                // One that stays makes a later push repeat what was sent, which does no harm.
+                drop(fs::remove_file(self.folder.join(name)));
             }
         }
-        self.record.set_last_values(last_values);
     }
 
     fn lose(&mut self, what: Missing, path: PathBuf, cause: io::Error) {
         self.lost.push(Unwritten { what, path, cause });
     }
-
-    fn event_path(&self, name: &Name) -> PathBuf {
-        self.folder
-            .join(&format!("events/metric/{}.{EXTENSION}", name.as_str()))
-    }
 }
 
-const RECORD: &str = "run.plx.json";
-const LINEAGES: &str = "lineages.plx.json";
-
-/// Which of the files that failed before are tried again.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Tries {
-    Due,
-    All,
+/// How long the end of a run may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// Somebody waits for it.
+    Full,
+    /// Nobody does but the end of a runtime.
+    Short,
 }
 
-/// How many values are not, or not wholly, written when these bytes are left of them.
-fn values_in(bytes: &[u8]) -> u64 {
-    // Every value begins with its line break; what comes before the first is the rest of another.
-    let begun = bytes.iter().filter(|byte| **byte == b'\n').count();
-    let torn = bytes.first().is_some_and(|byte| *byte != b'\n');
-    begun as u64 + u64::from(torn)
-}
+pub(crate) const RECORD: &str = "run.plx.json";
+pub(crate) const LINEAGES: &str = "lineages.plx.json";
 
 /// The event files of one kind by their names, in the order of these.
 fn event_files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
@@ -405,16 +490,16 @@ fn event_files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
     Ok(files)
 }
 
-fn lineage_of_metric(name: &str, summary: Value) -> Map<String, Value> {
+/// The lineage record of an event file.
+pub(crate) fn lineage_of(place: Place, name: &str, summary: Value) -> Map<String, Value> {
     let mut record = Map::new();
+    let kind = place.lineage_kind().as_str();
+    let path = format!("{}/{name}.{EXTENSION}", place.folder());
     record.insert("name".to_owned(), name.into());
-    record.insert("kind".to_owned(), "metric".into());
-    record.insert(
-        "path".to_owned(),
-        format!("events/metric/{name}.{EXTENSION}").into(),
-    );
+    record.insert("kind".to_owned(), kind.into());
+    record.insert("path".to_owned(), path.into());
     record.insert("summary".to_owned(), summary);
-    record.insert("is_input".to_owned(), json!(false));
+    record.insert("is_input".to_owned(), false.into());
     record
 }
 
@@ -424,30 +509,8 @@ fn log_unread(report: &Report) {
         let (path, cause) = (lost.path.display(), &lost.cause);
         tracing::error!(what = ?lost.what, %path, %cause, "lost at the end of a tracked run");
     }
-}
-
-/// The same error once more; those of the system have a number, which is all there is to them.
-fn same(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => io::Error::new(error.kind(), error.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_that_are_not_wholly_written_are_counted() {
-        let table = [
-            ("", 0),
-            ("\n1|t|2.0", 1),
-            ("2.0", 1),
-            ("2.0\n1|t|2.0\n1", 3),
-        ];
-        for (bytes, expected) in table {
-            assert_eq!(values_in(bytes.as_bytes()), expected, "{bytes:?}");
-        }
+    for unsent in report.unsent() {
+        let cause = unsent.cause().map(ToString::to_string);
+        tracing::error!(what = ?unsent.what, cause, "not sent at the end of a tracked run");
     }
 }

@@ -17,6 +17,7 @@ pub mod contract;
 pub mod golden;
 pub mod local;
 pub mod polls;
+pub mod recorded;
 
 /// The examples of the READMEs compile.
 #[cfg(doctest)]

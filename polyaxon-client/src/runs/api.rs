@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::model::{CreateRun, Run, Statuses};
+use super::service::check_namespace;
 use crate::error::{Error, InvalidInput};
 use crate::ids::{ProjectRef, RunUuid};
 use crate::transport::{Operation, Transport};
@@ -39,8 +40,22 @@ impl Runs {
         )
     }
 
-    fn path_of(&self, run: RunUuid, rest: &str) -> String {
+    pub(super) fn path_of(&self, run: RunUuid, rest: &str) -> String {
         format!("{}/{run}{rest}", self.path())
+    }
+
+    /// The path of a run's files, events and logs.
+    pub(super) fn stream_path(
+        &self,
+        namespace: &str,
+        run: &str,
+        rest: &str,
+    ) -> Result<String, InvalidInput> {
+        check_namespace(namespace)?;
+        let (owner, project) = (self.project.owner(), self.project.name());
+        Ok(format!(
+            "/streams/v1/{namespace}/{owner}/{project}/runs/{run}{rest}"
+        ))
     }
 
     /// Creates a run. It is not waited for: it has yet to be approved, scheduled and started.

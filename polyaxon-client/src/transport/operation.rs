@@ -1,10 +1,12 @@
 //! One call as a value: what is asked for, and whether asking twice does harm.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
+use super::body::{Body, Form, Progress};
 use crate::error::{Error, InvalidInput};
 
 /// How often a call is sent at most, unless [`Operation::once`].
@@ -34,11 +36,12 @@ pub struct Operation {
     pub(super) path: String,
     pub(super) query: Vec<(&'static str, String)>,
     pub(super) headers: HeaderMap,
-    pub(super) body: Option<Bytes>,
+    pub(super) body: Option<Body>,
     pub(super) timeout: Option<Duration>,
     pub(super) idle: Duration,
     pub(super) repeat: Repeat,
     pub(super) attempts: usize,
+    pub(super) any_answer: bool,
 }
 
 impl Operation {
@@ -51,6 +54,11 @@ impl Operation {
     /// A `POST`, not repeated unless [`harmless`](Self::harmless).
     pub fn post(name: &'static str, path: impl Into<String>) -> Self {
         Self::new(name, Method::POST, path.into(), Repeat::Never)
+    }
+
+    /// A `PATCH`, not repeated unless [`harmless`](Self::harmless).
+    pub fn patch(name: &'static str, path: impl Into<String>) -> Self {
+        Self::new(name, Method::PATCH, path.into(), Repeat::Never)
     }
 
     /// A `DELETE`, not repeated unless [`harmless`](Self::harmless).
@@ -75,6 +83,7 @@ impl Operation {
             idle: IDLE,
             repeat,
             attempts: ATTEMPTS,
+            any_answer: false,
         }
     }
 
@@ -91,16 +100,42 @@ impl Operation {
     pub fn json<T: serde::Serialize>(mut self, value: &T) -> Result<Self, Error> {
         let text = serde_json::to_vec(value)
             .map_err(|error| InvalidInput::new("body", format!("has no JSON form: {error}")))?;
-        self.body = Some(text.into());
+        self.body = Some(Body::Bytes(text.into()));
         let json = HeaderValue::from_static("application/json");
         Ok(self.header(http::header::CONTENT_TYPE, json))
     }
 
     /// Sends these bytes as they are.
     pub fn bytes(mut self, body: Bytes) -> Self {
-        self.body = Some(body);
+        self.body = Some(Body::Bytes(body));
         let bytes = HeaderValue::from_static("application/octet-stream");
         self.header(http::header::CONTENT_TYPE, bytes)
+    }
+
+    /// Sends a form of a file, as much of it as `length` says, and of a text in JSON: what the
+    /// platform takes uploads in. The file is read while it is sent.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] where the name of the file cannot be part of a form.
+    pub(crate) fn upload(
+        mut self,
+        path: &Path,
+        length: u64,
+        file_name: &str,
+        json: &str,
+        progress: Option<Progress>,
+    ) -> Result<Self, Error> {
+        let (form, content_type) = Form::new(path, length, file_name, json, progress)?;
+        self.body = Some(Body::Form(form));
+        let content_type = HeaderValue::try_from(content_type)
+            .map_err(|_| InvalidInput::new("content type", "is no header"))?;
+        Ok(self.header(http::header::CONTENT_TYPE, content_type))
+    }
+
+    /// Takes every success for one, pages for people too: files can be pages.
+    pub(crate) fn any_answer(mut self) -> Self {
+        self.any_answer = true;
+        self.header(http::header::ACCEPT, HeaderValue::from_static("*/*"))
     }
 
     /// Sets a header.

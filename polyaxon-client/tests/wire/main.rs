@@ -15,6 +15,7 @@ mod repeat;
 mod runs;
 mod streams;
 mod stub;
+mod tracked;
 
 const RUN: &str = "8aac02e3a62a4f0aaa257c59da5eab80";
 

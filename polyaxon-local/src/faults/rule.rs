@@ -29,6 +29,8 @@ pub enum Fault {
     Crlf,
     /// 502 with the HTML page of a gateway.
     BadGateway,
+    /// 405 with an empty page: what the open-source server says when its database is locked.
+    Busy,
     /// 429 with a `Retry-After` of so many seconds.
     TooManyRequests(u32),
     /// The connection is closed without an answer.
@@ -44,7 +46,7 @@ impl Fault {
     pub(super) fn replaces_answer(&self) -> bool {
         matches!(
             self,
-            Self::BadGateway | Self::TooManyRequests(_) | Self::Close
+            Self::BadGateway | Self::Busy | Self::TooManyRequests(_) | Self::Close
         )
     }
 
@@ -56,6 +58,7 @@ impl Fault {
                             <body><center><h1>502 Bad Gateway</h1></center></body></html>\r\n";
                 Some((StatusCode::BAD_GATEWAY, Html(page)).into_response())
             }
+            Self::Busy => Some((StatusCode::METHOD_NOT_ALLOWED, Html("")).into_response()),
             Self::TooManyRequests(seconds) => {
                 let retry = [(header::RETRY_AFTER, HeaderValue::from(*seconds))];
                 let body = serde_json::json!({"error": {

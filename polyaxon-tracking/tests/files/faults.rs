@@ -101,7 +101,7 @@ async fn a_series_that_cannot_be_written_is_in_the_report_and_costs_no_other() {
     let error = report.ensure_complete().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the run has ended, but 2 of its files are not complete"
+        "the run has ended, but 2 of its parts are not complete"
     );
     let accuracy = read_metric_series(run.path().join("events/metric/accuracy.plx")).unwrap();
     assert_eq!(accuracy.points().len(), 2);

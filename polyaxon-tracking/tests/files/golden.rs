@@ -372,6 +372,11 @@ async fn references_to_files_and_folders() {
             .remove("meta_info"),
         Some(json!({"has_model": true, "has_tensorboard": true}))
     );
+    // The reference of this kind is offered by another call.
+    assert_eq!(
+        metadata.made.as_object_mut().unwrap().remove("meta_info"),
+        Some(json!({"has_model": true}))
+    );
     assert_eq!(metadata.made_lineages.len(), 13);
     metadata.assert_same();
 }

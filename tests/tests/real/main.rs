@@ -14,3 +14,5 @@ mod provided;
 mod python_client;
 #[cfg(test)]
 mod runs;
+#[cfg(test)]
+mod tracking;

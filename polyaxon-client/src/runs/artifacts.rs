@@ -1,0 +1,268 @@
+//! Files of runs: what there is, up, down, away.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use super::api::Runs;
+use crate::error::{Error, InvalidInput};
+use crate::ids::RunUuid;
+use crate::transport::{AnswerStream, Operation};
+
+/// One level of a folder of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
+pub struct ArtifactTree {
+    /// The files by name, with their sizes in bytes.
+    #[serde(default)]
+    pub files: BTreeMap<String, u64>,
+    /// The folders.
+    #[serde(default)]
+    pub dirs: Vec<String>,
+}
+
+/// A file to upload: where it is here, and where it goes.
+///
+/// # Examples
+/// ```
+/// use polyaxon_client::runs::Upload;
+///
+/// let report = Upload::new("target/report.html", "outputs/report.html")
+///     .on_progress(|sent| println!("{sent} bytes"));
+/// ```
+#[derive(Clone)]
+#[must_use = "an Upload does nothing until it is passed to `upload`"]
+pub struct Upload {
+    from: PathBuf,
+    to: String,
+    store: Option<String>,
+    progress: Option<Arc<dyn Fn(u64) + Send + Sync>>,
+}
+
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upload")
+            .field("from", &self.from)
+            .field("to", &self.to)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Upload {
+    /// The file `from` of this machine, to the path `to` below the run's folder.
+    pub fn new(from: impl Into<PathBuf>, to: impl Into<String>) -> Self {
+        Self {
+            from: from.into(),
+            to: to.into(),
+            store: None,
+            progress: None,
+        }
+    }
+
+    /// Into the store of this name. Default: the run's.
+    pub fn store(mut self, name: impl Into<String>) -> Self {
+        self.store = Some(name.into());
+        self
+    }
+
+    /// Is told how many bytes of the file were sent so far. Where a call is repeated it begins
+    /// anew.
+    pub fn on_progress(mut self, tell: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Arc::new(tell));
+        self
+    }
+}
+
+/// A file of a run that is being read. Dropping it stops that.
+#[derive(Debug)]
+#[must_use = "dropping it stops the download"]
+pub struct Download {
+    answer: AnswerStream,
+    length: Option<u64>,
+}
+
+impl Download {
+    /// How many bytes it has, where the server says so.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// The next bytes; `None` at the end.
+    ///
+    /// # Errors
+    /// [`Error::Transport`] where the connection breaks off.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: no byte is lost.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        self.answer.chunk().await
+    }
+}
+
+impl Runs {
+    /// What is in a folder of a run, one level deep; `""` is the run's own folder. A folder that is
+    /// not there is an empty one.
+    ///
+    /// # Errors
+    /// [`Error::Api`] with status 404 where there is no such run.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn artifact_tree(
+        &self,
+        namespace: &str,
+        run: RunUuid,
+        folder: &str,
+    ) -> Result<ArtifactTree, Error> {
+        let path = self.stream_path(namespace, &run.to_string(), "/artifacts/tree")?;
+        let operation = Operation::get("runs.artifact_tree", path).query("path", folder);
+        self.transport().send(operation).await?.json()
+    }
+
+    /// All files of a run by their paths, with their sizes in bytes.
+    ///
+    /// # Errors
+    /// As [`artifact_tree`](Self::artifact_tree); it asks once a folder.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn artifact_sizes(
+        &self,
+        namespace: &str,
+        run: RunUuid,
+    ) -> Result<BTreeMap<String, u64>, Error> {
+        let mut sizes = BTreeMap::new();
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            let tree = self.artifact_tree(namespace, run, &folder).await?;
+            let below = |name: &str| match folder.is_empty() {
+                true => name.to_owned(),
+                false => format!("{folder}/{name}"),
+            };
+            for (name, size) in &tree.files {
+                sizes.insert(below(name), *size);
+            }
+            folders.extend(tree.dirs.iter().map(|name| below(name)));
+        }
+        Ok(sizes)
+    }
+
+    /// Reads a file of a run.
+    ///
+    /// # Errors
+    /// [`Error::Api`] with status 404 where there is none.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn artifact(
+        &self,
+        namespace: &str,
+        run: RunUuid,
+        path: &str,
+    ) -> Result<Download, Error> {
+        let at = self.stream_path(namespace, &run.to_string(), "/artifact")?;
+        let operation = Operation::get("runs.artifact", at)
+            .query("path", path)
+            .query("stream", "true")
+            // Else the server can answer from a copy that it made when the file was read last.
+            .query("force", "true")
+            .accept_bytes()
+            .any_answer();
+        let answer = self.transport().open(operation).await?;
+        let length = answer.headers().get(http::header::CONTENT_LENGTH);
+        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
+        Ok(Download { answer, length })
+    }
+
+    /// Uploads a file of this machine; one that is there already is replaced. It is read while it
+    /// is sent, as much of it as there is now.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] where the file cannot be read or its path cannot be used;
+    /// [`Error::Api`]. Harmless to repeat, and repeated.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the file as it was, or with its new content, or, where the server
+    /// does not take care, with a part of it: upload it again.
+    pub async fn upload(
+        &self,
+        namespace: &str,
+        run: RunUuid,
+        upload: &Upload,
+    ) -> Result<(), Error> {
+        let (folder, name) = split(&upload.to)?;
+        let metadata = tokio::fs::metadata(&upload.from).await;
+        let length = match metadata {
+            Ok(metadata) if metadata.is_file() => metadata.len(),
+            Ok(_) => return Err(unreadable(&upload.from, "is no file").into()),
+            Err(error) => return Err(unreadable(&upload.from, &error.to_string()).into()),
+        };
+        let mut json = format!(
+            "{{\"untar\":false,\"path\":{},\"overwrite\":true",
+            serde_json::Value::from(folder)
+        );
+        if let Some(store) = &upload.store {
+            json.push_str(&format!(
+                ",\"connection\":{}",
+                serde_json::Value::from(store.as_str())
+            ));
+        }
+        json.push('}');
+        let at = self.stream_path(namespace, &run.to_string(), "/artifact")?;
+        let operation = Operation::post("runs.upload", at)
+            .harmless()
+            .any_answer()
+            .upload(&upload.from, length, name, &json, upload.progress.clone())?;
+        let answer = self.transport().send(operation).await?;
+        // A page is what a proxy sends in the place of the service: to log in, for one.
+        match answer.body.trim_ascii_start().starts_with(b"<") {
+            false => Ok(()),
+            true => Err(Error::Decode {
+                operation: "runs.upload",
+                at: ".".to_owned(),
+                source: Box::new(InvalidInput::new("answer", "is a page for people")),
+            }),
+        }
+    }
+
+    /// Deletes a file of a run.
+    ///
+    /// # Errors
+    /// [`Error::Api`] with status 400 where there is none. Not sent twice: the second would find
+    /// none.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether the file is there.
+    pub async fn delete_artifact(
+        &self,
+        namespace: &str,
+        run: RunUuid,
+        path: &str,
+    ) -> Result<(), Error> {
+        let at = self.stream_path(namespace, &run.to_string(), "/artifact")?;
+        let operation = Operation::delete("runs.delete_artifact", at).query("path", path);
+        self.transport().send(operation).await.map(drop)
+    }
+}
+
+/// The folder of a path, and the name in it.
+fn split(path: &str) -> Result<(&str, &str), InvalidInput> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let is_step = |part: &str| part == ".." || part == ".";
+    match name.is_empty() || path.starts_with('/') || path.split('/').any(is_step) {
+        false => Ok((folder, name)),
+        true => Err(InvalidInput::new(
+            "path",
+            format!("{path:?} is no path of a file below the run's folder"),
+        )),
+    }
+}
+
+fn unreadable(path: &Path, problem: &str) -> InvalidInput {
+    InvalidInput::new("file", format!("{} {problem}", path.display()))
+}

@@ -1,0 +1,164 @@
+//! One line of an event file: fields between bars, or a JSON object.
+
+use std::fmt::Write as _;
+
+use crate::kind::ArtifactKind;
+use crate::metrics::Stamp;
+use crate::{float, time};
+
+/// Appends one value of a metric.
+///
+/// Every event begins with its line break: so files end without one, and an event that follows a
+/// line which was cut off begins a line of its own.
+pub(crate) fn push_number(text: &mut String, stamp: Stamp, value: f64) {
+    push_fields(text, stamp);
+    float::push(text, value);
+}
+
+/// Appends one event of any other kind. `payload` is JSON, but for texts and pages, which are kept
+/// as they are.
+pub(crate) fn push_payload(text: &mut String, kind: ArtifactKind, stamp: Stamp, payload: &str) {
+    if !kind.is_json_lines() {
+        push_fields(text, stamp);
+        // The platform's readers split at bars before they read the JSON. In JSON, a bar can only
+        // be inside of a string.
+        let mut rest = payload;
+        while let Some((head, tail)) = rest.split_once('|') {
+            text.push_str(head);
+            text.push_str("\\u007c");
+            rest = tail;
+        }
+        text.push_str(rest);
+        return;
+    }
+    text.push_str("\n{\"timestamp\": \"");
+    time::push(text, stamp.timestamp, ' ');
+    text.push_str("\", \"step\": ");
+    match stamp.step {
+        // Writing to a `String` cannot fail.
+        Some(step) => drop(write!(text, "{step}")),
+        None => text.push_str("null"),
+    }
+    let _ = write!(text, ", \"{kind}\": ");
+    push_ascii_json(text, payload);
+    text.push('}');
+}
+
+fn push_fields(text: &mut String, stamp: Stamp) {
+    text.push('\n');
+    if let Some(step) = stamp.step {
+        let _ = write!(text, "{step}");
+    }
+    text.push('|');
+    time::push(text, stamp.timestamp, ' ');
+    text.push('|');
+}
+
+/// Appends a JSON string of which every character is ASCII.
+fn push_ascii_json(text: &mut String, value: &str) {
+    text.push('"');
+    for c in value.chars() {
+        match c {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            '\u{8}' => text.push_str("\\b"),
+            '\u{c}' => text.push_str("\\f"),
+            ' '..='\u{7f}' => text.push(c),
+            c => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(text, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    text.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::metrics::At;
+
+    fn at(step: Option<i64>) -> Stamp {
+        let instant: Timestamp = "2024-01-02T03:04:05.5Z".parse().unwrap();
+        let at = step.map_or(At::now(), At::step).timestamp(instant);
+        at.stamp().unwrap()
+    }
+
+    #[test]
+    fn an_event_is_a_line_break_and_three_fields() {
+        let table = [
+            (Some(-1), "\n-1|2024-01-02 03:04:05.500000+00:00|0.5"),
+            (None, "\n|2024-01-02 03:04:05.500000+00:00|0.5"),
+            (
+                Some(i64::MAX),
+                "\n9223372036854775807|2024-01-02 03:04:05.500000+00:00|0.5",
+            ),
+        ];
+        for (step, expected) in table {
+            let mut text = String::new();
+            push_number(&mut text, at(step), 0.5);
+            assert_eq!(text, expected);
+        }
+    }
+
+    #[test]
+    fn a_bar_in_a_payload_is_no_separator() {
+        let mut text = String::new();
+        push_payload(
+            &mut text,
+            ArtifactKind::Curve,
+            at(Some(1)),
+            r#"{"x":["a|b","é|"]}"#,
+        );
+        assert_eq!(
+            text,
+            "\n1|2024-01-02 03:04:05.500000+00:00|{\"x\":[\"a\\u007cb\",\"é\\u007c\"]}"
+        );
+    }
+
+    #[test]
+    fn a_text_is_a_json_object_of_ascii() {
+        let mut text = String::new();
+        push_payload(
+            &mut text,
+            ArtifactKind::Text,
+            at(None),
+            "é\u{1f600}|\n\u{1}\u{7f}",
+        );
+        assert_eq!(
+            text,
+            "\n{\"timestamp\": \"2024-01-02 03:04:05.500000+00:00\", \"step\": null, \
+             \"text\": \"\\u00e9\\ud83d\\ude00|\\n\\u0001\u{7f}\"}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_one_line_and_reads_back(value in any::<String>()) {
+            let mut text = String::new();
+            push_payload(&mut text, ArtifactKind::Html, at(Some(3)), &value);
+            prop_assert_eq!(text.matches('\n').count(), 1);
+            prop_assert!(text.is_ascii());
+            let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(line["html"].as_str(), Some(value.as_str()));
+            prop_assert_eq!(&line["step"], 3);
+        }
+
+        #[test]
+        fn any_payload_has_two_bars_before_it_and_reads_back(value in any::<String>()) {
+            let payload = serde_json::to_string(&value).unwrap();
+            let mut text = String::new();
+            push_payload(&mut text, ArtifactKind::Confusion, at(Some(3)), &payload);
+            let fields: Vec<&str> = text.split('|').collect();
+            prop_assert_eq!(fields.len(), 3);
+            prop_assert_eq!(serde_json::from_str::<String>(fields[2]).unwrap(), value);
+        }
+    }
+}

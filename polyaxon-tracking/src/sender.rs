@@ -1,0 +1,497 @@
+//! The sender: the only one that talks to the server for a run, one call after the other.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use polyaxon_client::RunUuid;
+use polyaxon_client::runs::{Runs, Upload};
+use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::artifact::RunFolder;
+use crate::error::Error;
+use crate::kind::Place;
+use crate::plan::Plan;
+use crate::queue::Room;
+use crate::report::{Sending, Unsent};
+use crate::writer::lineage_of;
+use crate::{series, summary};
+pub(crate) use mail::Mail;
+use mail::{Ended, Letter};
+pub(crate) use parcel::Parcel;
+use uploads::Uploads;
+pub(crate) use uploads::files_below;
+
+mod mail;
+mod parcel;
+mod uploads;
+
+/// How often the run's folder is looked through for files to upload.
+const PASS: Duration = Duration::from_secs(10);
+
+/// How long the first try that failed is waited for, and the longest wait: while the run goes on,
+/// and once it has ended.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+const LONGEST_WAIT_AT_THE_END: Duration = Duration::from_secs(2);
+
+/// A call's failure, shared by all that wait behind it.
+type Cause = Arc<polyaxon_client::Error>;
+
+/// What the sender needs to know, and where it is. It runs on a thread of its own, with a runtime
+/// of its own: so what is left to be sent when the program's runtime ends is still sent.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    letters: UnboundedReceiver<Letter>,
+    /// Letters that came while a call was under way.
+    deferred: VecDeque<Letter>,
+    route: Route,
+    room: Arc<Room>,
+    is_behind: Arc<AtomicBool>,
+    /// What waits to be sent, oldest first.
+    waiting: VecDeque<Parcel>,
+    /// How many parcels there ever were, and how many of them are done with.
+    taken: u64,
+    done: u64,
+    sent: u64,
+    unsent: Vec<Unsent>,
+    /// Answers that are due once so many parcels are done with.
+    flushes: Vec<(u64, oneshot::Sender<Result<(), Error>>)>,
+    failing: Option<Failing>,
+    uploads: Option<Uploads>,
+    next_pass: Instant,
+    /// The records of event files that the server has.
+    summaries: HashMap<String, Value>,
+    ending: Option<Ending>,
+    /// When everything has to be sent, once the run has ended.
+    deadline: Option<Instant>,
+}
+
+/// Where it all goes.
+#[derive(Clone, Debug)]
+struct Route {
+    runs: Runs,
+    run: RunUuid,
+    namespace: String,
+    store: Option<String>,
+    folder: RunFolder,
+    /// Whether the server is the open-source edition, once it was asked.
+    is_community: Option<bool>,
+}
+
+/// The last try failed, and the next is due.
+#[derive(Debug)]
+struct Failing {
+    cause: Cause,
+    wait: Duration,
+    retry: Instant,
+}
+
+/// The run has ended: everything is to be sent before the deadline.
+#[derive(Debug)]
+struct Ending {
+    answer: std::sync::mpsc::Sender<Ended>,
+}
+
+impl Mail {
+    /// Both ends, where the run is sent at all.
+    pub(crate) fn open(plan: &Plan, room: &Arc<Room>) -> (Option<Self>, Option<Sender>) {
+        let Some(post) = &plan.post else {
+            return (None, None);
+        };
+        let (letters, receiver) = unbounded_channel();
+        let is_behind = Arc::new(AtomicBool::new(false));
+        let uploads = post.duties.has_uploads();
+        let sender = Sender {
+            letters: receiver,
+            deferred: VecDeque::new(),
+            route: Route {
+                runs: post.runs.clone(),
+                run: plan.folder.uuid,
+                namespace: post.namespace.clone(),
+                store: post.store.clone(),
+                folder: plan.folder.clone(),
+                is_community: None,
+            },
+            room: Arc::clone(room),
+            is_behind: Arc::clone(&is_behind),
+            waiting: VecDeque::new(),
+            taken: 0,
+            done: 0,
+            sent: 0,
+            unsent: Vec::new(),
+            flushes: Vec::new(),
+            failing: None,
+            uploads: uploads.then(|| Uploads::new(plan.folder.root.clone())),
+            next_pass: Instant::now(),
+            summaries: HashMap::new(),
+            ending: None,
+            deadline: None,
+        };
+        (Some(Self::new(letters, is_behind, post)), Some(sender))
+    }
+}
+
+impl Sender {
+    /// Sends until the run has ended or nobody is there to end it. Blocks.
+    pub(crate) fn run(mut self) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(self.deliver()),
+            Err(error) => tracing::error!(%error, "a run cannot be sent: no runtime"),
+        }
+    }
+
+    async fn deliver(&mut self) {
+        self.next_pass = Instant::now() + PASS;
+        loop {
+            while let Some(letter) = self.deferred.pop_front() {
+                self.open(letter);
+            }
+            while let Ok(letter) = self.letters.try_recv() {
+                self.open(letter);
+            }
+            self.answer_flushes();
+            let now = Instant::now();
+            if self.ending.is_some() {
+                if self.waiting.is_empty() || self.deadline.is_some_and(|due| due <= now) {
+                    return self.finish();
+                }
+            } else if self.uploads.is_some() && self.next_pass <= now {
+                self.look_for_files(Scan::Due);
+            }
+            let is_due = self.failing.as_ref().is_none_or(|f| f.retry <= now);
+            if is_due && !self.waiting.is_empty() {
+                self.send_first().await;
+            } else if !self.wait().await {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a letter or for the next time that something is due. Answers false where nothing
+    /// comes any more.
+    async fn wait(&mut self) -> bool {
+        let pass = self.uploads.as_ref().map(|_| self.next_pass);
+        let times = [
+            self.failing.as_ref().map(|failing| failing.retry),
+            self.deadline,
+            pass.filter(|_| self.ending.is_none()),
+        ];
+        let wake = times.into_iter().flatten().min();
+        let letter = match wake {
+            None => self.letters.recv().await,
+            Some(time) => match tokio::time::timeout_at(time, self.letters.recv()).await {
+                Ok(letter) => letter,
+                Err(_) => return true,
+            },
+        };
+        match letter {
+            Some(letter) => {
+                self.open(letter);
+                true
+            }
+            // The writer is gone. What waits for the end of the run waits no more.
+            None if self.ending.is_none() => false,
+            None => {
+                let pause = wake.unwrap_or_else(Instant::now);
+                tokio::time::sleep_until(pause).await;
+                true
+            }
+        }
+    }
+
+    fn open(&mut self, letter: Letter) {
+        match letter {
+            Letter::Parcel(parcel) => self.take(parcel),
+            Letter::Flush(answer) => {
+                self.look_for_files(Scan::All);
+                self.flushes.push((self.taken, answer));
+                // The next try answers; one that failed before may be due only much later.
+                if let Some(failing) = &mut self.failing {
+                    failing.retry = Instant::now();
+                }
+            }
+            Letter::Last(last, answer) => {
+                self.look_for_files(Scan::All);
+                for parcel in last.parcels {
+                    if let Some(parcel) = parcel.without(&self.summaries) {
+                        self.take(parcel);
+                    }
+                }
+                // It can be set already, where a call was under way when the run ended.
+                self.deadline
+                    .get_or_insert_with(|| Instant::now() + last.limit);
+                self.ending = Some(Ending { answer });
+                if let Some(failing) = &mut self.failing {
+                    failing.retry = Instant::now();
+                    failing.wait = FIRST_WAIT;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, parcel: Parcel) {
+        self.taken += 1;
+        self.waiting.push_back(parcel);
+    }
+
+    fn look_for_files(&mut self, scan: Scan) {
+        let Some(uploads) = &mut self.uploads else {
+            return;
+        };
+        self.next_pass = Instant::now() + PASS;
+        for path in uploads.changed(scan == Scan::All) {
+            self.take(Parcel::File(path));
+        }
+    }
+
+    /// Tries the parcel that waits longest.
+    async fn send_first(&mut self) {
+        let Some(parcel) = self.waiting.pop_front() else {
+            return;
+        };
+        // Looked at before it is read: what is added meanwhile is for the next time.
+        let seen = match (&parcel, &mut self.uploads) {
+            (Parcel::File(path), Some(uploads)) => match uploads.look(path) {
+                Some(seen) => Some(seen),
+                // It is gone. What was uploaded of it stays.
+                None => return self.close(&parcel),
+            },
+            _ => None,
+        };
+        let route = self.route.clone();
+        let outcome = self.meanwhile(route.send(&parcel)).await;
+        match outcome {
+            // The time is up; the loop sees that next.
+            None => return self.waiting.push_front(parcel),
+            Some(Ok(())) => {
+                self.sent += 1;
+                self.failing = None;
+                self.close(&parcel);
+                if let (Parcel::File(path), Some(seen)) = (&parcel, seen) {
+                    self.uploaded(path, seen);
+                }
+            }
+            Some(Err(error)) => {
+                let route = self.route.clone();
+                let worth = self.meanwhile(route.is_worth_waiting(&error)).await;
+                if let Some(Some(known)) = worth.map(|(_, known)| known) {
+                    self.route.is_community = Some(known);
+                }
+                match worth {
+                    None | Some((true, _)) => {
+                        self.fail(Arc::new(error));
+                        self.waiting.push_front(parcel);
+                    }
+                    Some((false, _)) => {
+                        tracing::warn!(%error, "the server refused a part of a tracked run");
+                        self.failing = None;
+                        self.unsent.extend(parcel.unsent(Some(&Arc::new(error))));
+                        self.close(&parcel);
+                    }
+                }
+            }
+        }
+        let is_behind = self.failing.is_some() || !self.unsent.is_empty();
+        self.is_behind.store(is_behind, Ordering::Release);
+    }
+
+    /// Waits for a call, and takes letters meanwhile: that the run has ended, for one, from when on
+    /// there is a deadline. `None` where that has passed first.
+    async fn meanwhile<T>(&mut self, call: impl Future<Output = T>) -> Option<T> {
+        let mut call = std::pin::pin!(call);
+        let mut is_open = true;
+        loop {
+            // Far away as long as there is none.
+            let due = self.deadline;
+            let deadline = due.unwrap_or_else(|| Instant::now() + PASS);
+            tokio::select! {
+                result = &mut call => return Some(result),
+                letter = self.letters.recv(), if is_open => match letter {
+                    Some(letter) => {
+                        if let Letter::Last(last, _) = &letter {
+                            self.deadline = Some(Instant::now() + last.limit);
+                        }
+                        self.deferred.push_back(letter);
+                    }
+                    None => is_open = false,
+                },
+                () = tokio::time::sleep_until(deadline), if due.is_some() => return None,
+            }
+        }
+    }
+
+    /// The server has the file, and is told what it holds. At the end, that is told of all files.
+    fn uploaded(&mut self, path: &str, seen: uploads::Seen) {
+        if let Some(uploads) = &mut self.uploads {
+            uploads.uploaded(path, seen);
+        }
+        if self.deadline.is_none() {
+            self.summarise(path);
+        }
+    }
+
+    /// The parcel is done with.
+    fn close(&mut self, parcel: &Parcel) {
+        self.done += 1;
+        self.room.give_back(parcel.room());
+    }
+
+    fn fail(&mut self, cause: Cause) {
+        let longest = match self.ending {
+            None => LONGEST_WAIT,
+            Some(_) => LONGEST_WAIT_AT_THE_END,
+        };
+        let wait = match &self.failing {
+            None => FIRST_WAIT,
+            Some(failing) => (failing.wait * 2).min(longest),
+        };
+        tracing::debug!(error = %cause, ?wait, "a tracked run cannot be sent for now");
+        for (_, answer) in self.flushes.drain(..) {
+            // Whoever does not wait any more does not want to know.
+            let _ = answer.send(Err(Error::NotYetSent {
+                waiting: self.waiting.len() + 1,
+                source: Arc::clone(&cause),
+            }));
+        }
+        self.failing = Some(Failing {
+            cause,
+            wait,
+            retry: Instant::now() + wait,
+        });
+    }
+
+    fn answer_flushes(&mut self) {
+        let done = self.done;
+        for (_, answer) in self.flushes.extract_if(.., |(due, _)| *due <= done) {
+            let _ = answer.send(Ok(()));
+        }
+    }
+
+    /// Tells the server what the event file holds that it just got.
+    fn summarise(&mut self, path: &str) {
+        let Some((place, name)) = event_file(path) else {
+            return;
+        };
+        let file = series::open(&self.route.folder.join(path));
+        let read = file.and_then(|file| summary::of_events(file, place.line_kind()));
+        // A file that cannot be read now is in the report of the end, where it is read again.
+        let Ok(Some(summary)) = read else {
+            return;
+        };
+        let mut record = lineage_of(place, name, summary.json);
+        if let Some(store) = &self.route.store {
+            record.insert("connection".to_owned(), store.as_str().into());
+        }
+        let record = Value::from(record);
+        if self.summaries.get(path) != Some(&record) {
+            self.summaries.insert(path.to_owned(), record.clone());
+            self.taken += 1;
+            for (due, _) in &mut self.flushes {
+                *due += 1;
+            }
+            self.waiting.push_front(Parcel::lineage(vec![record], 0));
+        }
+    }
+
+    /// Answers what was sent, and what not.
+    fn finish(&mut self) {
+        let cause = self.failing.as_ref().map(|failing| &failing.cause);
+        for parcel in self.waiting.drain(..) {
+            self.unsent.extend(parcel.unsent(cause));
+            self.room.give_back(parcel.room());
+        }
+        if let Some(ending) = self.ending.take() {
+            let unsent = std::mem::take(&mut self.unsent);
+            // The writer waits for it.
+            let _ = ending.answer.send((self.sent, unsent));
+        }
+    }
+}
+
+/// Which of the files that changed are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scan {
+    /// Those whose time it is: one that grows is not sent whole again for every line.
+    Due,
+    All,
+}
+
+impl Route {
+    async fn send(&self, parcel: &Parcel) -> Result<(), polyaxon_client::Error> {
+        match parcel {
+            Parcel::Change { body, .. } => self.runs.update(self.run, body).await,
+            Parcel::Lineage { records, .. } => self.runs.log_lineage(self.run, records).await,
+            Parcel::Status(condition) => self.runs.log_condition(self.run, condition).await,
+            Parcel::File(path) => {
+                let upload = Upload::new(self.folder.join(path), path.as_str());
+                self.runs.upload(&self.namespace, self.run, &upload).await
+            }
+        }
+    }
+
+    /// Whether the same call can do better later; and whether the server is the open-source
+    /// edition, where that was found out.
+    async fn is_worth_waiting(&self, error: &polyaxon_client::Error) -> (bool, Option<bool>) {
+        let status = error.status().map(|status| status.as_u16());
+        if !error.is_retryable() || status != Some(405) {
+            return (error.is_retryable(), None);
+        }
+        // The open-source server says so when its database is locked; any other means it.
+        match self.is_community {
+            Some(known) => (known, Some(known)),
+            None => match self.runs.is_community_server().await {
+                Ok(known) => (known, Some(known)),
+                Err(_) => (true, None),
+            },
+        }
+    }
+}
+
+/// Which series a path below the run's folder is of.
+fn event_file(path: &str) -> Option<(Place, &str)> {
+    let path = path.strip_suffix(".plx")?;
+    if let Some(name) = path.strip_prefix("resources/metric/") {
+        return Some((Place::Resources, name));
+    }
+    let (kind, name) = path.strip_prefix("events/")?.split_once('/')?;
+    let kind = serde_json::from_value(kind.into()).ok()?;
+    Some((Place::Events(kind), name))
+}
+
+/// For the report: what could not be sent, in the words of its members.
+fn names_of(records: &[Value]) -> Sending {
+    let name = |record: &Value| Some(record.get("name")?.as_str()?.to_owned());
+    Sending::Lineage(records.iter().filter_map(name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ArtifactKind;
+
+    #[test]
+    fn event_files_are_told_from_others_by_their_paths() {
+        let table = [
+            (
+                "events/metric/loss.plx",
+                Some((Place::Events(ArtifactKind::Metric), "loss")),
+            ),
+            ("resources/metric/cpu.plx", Some((Place::Resources, "cpu"))),
+            ("events/bogus/x.plx", None),
+            ("outputs/events/metric/x.plx", None),
+            ("events/metric/x.txt", None),
+            ("plxlogs/logs.jsonl", None),
+        ];
+        for (path, expected) in table {
+            assert_eq!(event_file(path), expected, "{path}");
+        }
+    }
+}
