@@ -17,6 +17,7 @@ mod launch;
 mod pty;
 mod raw;
 mod recorded;
+mod repeated;
 mod resolve;
 mod streams;
 

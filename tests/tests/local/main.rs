@@ -5,6 +5,7 @@
     reason = "helpers of tests; a failure is a failed test"
 )]
 
+mod dropped;
 mod durable;
 mod found_again;
 mod lifecycle;
