@@ -37,81 +37,78 @@ impl fmt::Debug for Provider {
 /// A credential with its place in the order in which they were had.
 #[derive(Clone, Debug)]
 pub(crate) struct Credential {
-    pub(crate) number: u64,
+    number: u64,
     pub(crate) header: Option<(HeaderName, HeaderValue)>,
 }
 
-pub(crate) struct Credentials {
-    scheme: String,
-    provider: Option<Provider>,
-    // Held while the provider is asked, so that all who need a new token wait for one question.
-    current: Mutex<Option<Credential>>,
+/// What calls prove themselves with.
+pub(crate) enum Credentials {
+    /// This header, or none, whatever is answered.
+    Fixed(Option<(HeaderName, HeaderValue)>),
+    /// What somebody has to be asked for.
+    Asked {
+        scheme: String,
+        provider: Provider,
+        // Held while the provider is asked, so that all who need a new token wait for one question.
+        current: Mutex<Option<Credential>>,
+    },
 }
 
 impl Credentials {
     pub(crate) fn of(config: &Config) -> Result<Self, Error> {
-        let provider = config.provider().cloned();
-        let fixed = config.authorization()?;
-        let current = match (&provider, fixed) {
-            (Some(_), _) => None,
-            (None, fixed) => Some(Credential {
-                number: 0,
-                header: fixed.map(|value| (header::AUTHORIZATION, value)),
-            }),
-        };
-        Ok(Self {
-            scheme: config.scheme().to_owned(),
-            provider,
-            current: Mutex::new(current),
-        })
-    }
-
-    /// This header, whatever is answered.
-    pub(crate) fn header_only(header: (HeaderName, HeaderValue)) -> Self {
-        let header = Some(header);
-        Self {
-            scheme: String::new(),
-            provider: None,
-            current: Mutex::new(Some(Credential { number: 0, header })),
+        if let Some(provider) = config.provider() {
+            return Ok(Self::Asked {
+                scheme: config.scheme().to_owned(),
+                provider: provider.clone(),
+                current: Mutex::new(None),
+            });
         }
-    }
-
-    pub(crate) fn can_be_renewed(&self) -> bool {
-        self.provider.is_some()
+        let fixed = config.authorization()?;
+        Ok(Self::Fixed(
+            fixed.map(|value| (header::AUTHORIZATION, value)),
+        ))
     }
 
     /// What to send.
     pub(crate) async fn current(&self) -> Result<Credential, Error> {
-        let mut current = self.current.lock().await;
-        if let Some(credential) = &*current {
-            return Ok(credential.clone());
-        }
-        let first = self.ask(0).await?;
-        *current = Some(first.clone());
-        Ok(first)
-    }
-
-    /// What to send instead of the credential with this number, which was refused. Of many who
-    /// were refused with the same one, the first asks and the others get what it was told.
-    pub(crate) async fn renewed(&self, refused: u64) -> Result<Credential, Error> {
-        let mut current = self.current.lock().await;
-        if let Some(credential) = current.as_ref().filter(|it| it.number > refused) {
-            return Ok(credential.clone());
-        }
-        let next = self.ask(refused + 1).await?;
-        *current = Some(next.clone());
-        Ok(next)
-    }
-
-    async fn ask(&self, number: u64) -> Result<Credential, Error> {
-        let Some(Provider(ask)) = &self.provider else {
-            let header = None;
-            return Ok(Credential { number, header });
+        let header = match self {
+            Self::Fixed(header) => header.clone(),
+            Self::Asked { .. } => match self.newer_than(None).await? {
+                Some(credential) => return Ok(credential),
+                None => None,
+            },
         };
+        Ok(Credential { number: 0, header })
+    }
+
+    /// What to send instead of a credential that was refused; `None` where there is nothing else. Of
+    /// many who were refused with the same one, the first asks and the others get what it was told.
+    pub(crate) async fn renewed(&self, refused: &Credential) -> Result<Option<Credential>, Error> {
+        self.newer_than(Some(refused.number)).await
+    }
+
+    async fn newer_than(&self, refused: Option<u64>) -> Result<Option<Credential>, Error> {
+        let Self::Asked {
+            scheme,
+            provider: Provider(ask),
+            current,
+        } = self
+        else {
+            return Ok(None);
+        };
+        let mut current = current.lock().await;
+        let is_newer = |it: &&Credential| refused.is_none_or(|refused| it.number > refused);
+        if let Some(credential) = current.as_ref().filter(is_newer) {
+            return Ok(Some(credential.clone()));
+        }
         let token = ask().await.map_err(Error::Token)?;
-        let value = token.header(&self.scheme)?;
-        let header = Some((header::AUTHORIZATION, value)).filter(|_| !token.is_no_auth());
-        Ok(Credential { number, header })
+        let value = token.header(scheme)?;
+        let next = Credential {
+            number: refused.map_or(0, |refused| refused + 1),
+            header: Some((header::AUTHORIZATION, value)).filter(|_| !token.is_no_auth()),
+        };
+        *current = Some(next.clone());
+        Ok(Some(next))
     }
 }
 
@@ -137,16 +134,17 @@ mod tests {
             .token_provider(provider);
         let credentials = Arc::new(Credentials::of(&config).unwrap());
         let first = credentials.current().await.unwrap();
-        assert_eq!(first.header.unwrap().1, "Token t0");
+        assert_eq!(first.header.clone().unwrap().1, "Token t0");
         let all: Vec<_> = (0..20)
             .map(|_| {
                 let credentials = Arc::clone(&credentials);
-                tokio::spawn(async move { credentials.renewed(0).await.unwrap() })
+                let refused = first.clone();
+                tokio::spawn(async move { credentials.renewed(&refused).await.unwrap() })
             })
             .collect();
         for task in all {
             let renewed = task.await.unwrap();
-            assert_eq!(renewed.header.unwrap().1, "Token t1");
+            assert_eq!(renewed.unwrap().header.unwrap().1, "Token t1");
         }
         assert_eq!(asked.load(Ordering::SeqCst), 2);
     }

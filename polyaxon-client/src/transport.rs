@@ -151,7 +151,7 @@ impl Transport {
     pub fn elsewhere(&self, host: Url, header: HeaderName, token: &Token) -> Result<Self, Error> {
         let config = self.0.config.clone().host(host).no_token();
         let header = (header, token.alone()?);
-        Self::with(config, Credentials::header_only(header))
+        Self::with(config, Credentials::Fixed(Some(header)))
     }
 
     /// Where calls go: scheme, host and base path.
@@ -170,22 +170,8 @@ impl Transport {
     /// Dropping the future closes the connection if the answer was still due. The service may or
     /// may not carry the call out.
     pub async fn send(&self, operation: Operation) -> Result<Answer, Error> {
-        let span = operation.span();
-        let call = async {
-            let url = self.url(&operation)?;
-            let mut attempts = Attempts::of(&operation);
-            loop {
-                match self.whole(&operation, url.clone()).await {
-                    Ok(answer) => {
-                        attempts.answered(answer.status);
-                        tracing::Span::current().record("bytes", answer.body.len());
-                        return Ok(answer);
-                    }
-                    Err(error) => attempts.again_after(error).await?,
-                }
-            }
-        };
-        call.instrument(span).await
+        self.repeated(&operation, |url| self.whole(&operation, url))
+            .await
     }
 
     /// Sends a call and returns when its answer begins; the body comes piece by piece. The
@@ -197,21 +183,8 @@ impl Transport {
     /// # Cancel safety
     /// As [`send`](Self::send).
     pub async fn open(&self, operation: Operation) -> Result<AnswerStream, Error> {
-        let span = operation.span();
-        let call = async {
-            let url = self.url(&operation)?;
-            let mut attempts = Attempts::of(&operation);
-            loop {
-                match self.begun(&operation, url.clone()).await {
-                    Ok(stream) => {
-                        attempts.answered(stream.status());
-                        return Ok(stream);
-                    }
-                    Err(error) => attempts.again_after(error).await?,
-                }
-            }
-        };
-        call.instrument(span).await
+        self.repeated(&operation, |url| self.begun(&operation, url))
+            .await
     }
 
     /// Turns a connection into a WebSocket's: sends the handshake, checks the answer, and returns
@@ -224,15 +197,28 @@ impl Transport {
     /// # Cancel safety
     /// Dropping the future closes the connection.
     pub async fn upgrade(&self, operation: Operation) -> Result<Upgraded, Error> {
+        self.repeated(&operation, |url| self.switched(&operation, url))
+            .await
+    }
+
+    /// Makes attempts until one succeeds, or another is of no use or not safe.
+    async fn repeated<T: Send, F>(
+        &self,
+        operation: &Operation,
+        attempt: impl Fn(Url) -> F + Send + Sync,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
         let span = operation.span();
         let call = async {
-            let url = self.url(&operation)?;
-            let mut attempts = Attempts::of(&operation);
+            let url = self.url(operation)?;
+            let mut attempts = Attempts::of(operation);
             loop {
-                match self.switched(&operation, url.clone()).await {
-                    Ok(connection) => {
-                        attempts.answered(StatusCode::SWITCHING_PROTOCOLS);
-                        return Ok(connection);
+                match attempt(url.clone()).await {
+                    Ok(answer) => {
+                        attempts.ended();
+                        return Ok(answer);
                     }
                     Err(error) => attempts.again_after(error).await?,
                 }
@@ -251,6 +237,7 @@ impl Transport {
             .bytes()
             .await
             .map_err(|error| self.failure(operation, error))?;
+        tracing::Span::current().record("bytes", body.len());
         if !status.is_success() || (!operation.any_answer && classify::is_page(&headers)) {
             return Err(classify::answer(operation, status, &headers, &body));
         }
@@ -276,7 +263,7 @@ impl Transport {
     /// One attempt, up to the switched connection.
     async fn switched(&self, operation: &Operation, url: Url) -> Result<Upgraded, Error> {
         let key = upgrade::Key::new();
-        let operation = &key.offer(operation.clone());
+        let operation = &key.offer(operation.clone())?;
         let response = self.head(operation, &url).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Err(self.refusal(operation, response).await);
@@ -319,14 +306,15 @@ impl Transport {
     ) -> Result<reqwest::Response, Error> {
         let credentials = &self.0.credentials;
         let used = credentials.current().await?;
-        let response = self
-            .request_as(operation, url, limit, used.header.clone())
-            .await?;
-        if response.status() != StatusCode::UNAUTHORIZED || !credentials.can_be_renewed() {
+        let header = used.header.clone();
+        let response = self.request_as(operation, url, limit, header).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
-        let renewed = credentials.renewed(used.number).await?;
-        self.request_as(operation, url, limit, renewed.header).await
+        match credentials.renewed(&used).await? {
+            Some(newer) => self.request_as(operation, url, limit, newer.header).await,
+            None => Ok(response),
+        }
     }
 
     async fn request_as(
@@ -354,10 +342,12 @@ impl Transport {
                 .header(http::header::CONTENT_LENGTH, form.length())
                 .body(form.into_body()),
         };
-        request
+        let response = request
             .send()
             .await
-            .map_err(|error| self.failure(operation, error))
+            .map_err(|error| self.failure(operation, error))?;
+        tracing::Span::current().record("status", response.status().as_u16());
+        Ok(response)
     }
 
     fn failure(&self, operation: &Operation, error: reqwest::Error) -> Error {
@@ -400,24 +390,15 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    fn answered(&self, status: StatusCode) {
-        let span = tracing::Span::current();
-        span.record("status", status.as_u16());
-        self.took(&span);
-    }
-
-    fn took(&self, span: &tracing::Span) {
+    fn ended(&self) {
         let elapsed = self.started.elapsed().as_millis();
-        span.record("elapsed_ms", u64::try_from(elapsed).unwrap_or(u64::MAX));
+        let elapsed = u64::try_from(elapsed).unwrap_or(u64::MAX);
+        tracing::Span::current().record("elapsed_ms", elapsed);
     }
 
     /// Waits until the call may be sent again, or gives the error back.
     async fn again_after(&mut self, error: Error) -> Result<(), Error> {
-        let span = tracing::Span::current();
-        if let Some(status) = error.status() {
-            span.record("status", status.as_u16());
-        }
-        self.took(&span);
+        self.ended();
         let safe =
             self.operation.repeat == Repeat::Harmless || error.effect() == Effect::NotApplied;
         let Some(delay) = self.delays.next().filter(|_| safe && error.is_retryable()) else {
@@ -434,7 +415,7 @@ impl<'a> Attempts<'a> {
         tracing::debug!(?wait, error = %error, "sending again");
         tokio::time::sleep(wait).await;
         self.count += 1;
-        span.record("attempt", self.count);
+        tracing::Span::current().record("attempt", self.count);
         Ok(())
     }
 }

@@ -40,17 +40,12 @@ pub mod route {
 /// too, so that an id never leads elsewhere.
 #[cfg(feature = "client")]
 pub(crate) fn segment(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for &byte in text.as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            use std::fmt::Write as _;
-            // Writing to a string cannot fail.
-            let _written = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
+    const RESERVED: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'_')
+        .remove(b'.')
+        .remove(b'~');
+    percent_encoding::utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// Names of headers, lower case as HTTP libraries want them.

@@ -12,7 +12,7 @@ use sha1::{Digest as _, Sha1};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::operation::Operation;
-use crate::error::Error;
+use crate::error::{Error, InvalidInput};
 
 /// What the key of a client is joined with (RFC 6455, section 1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -25,19 +25,17 @@ impl Key {
         Self(STANDARD.encode(uuid::Uuid::new_v4().as_bytes()))
     }
 
-    pub(super) fn offer(&self, operation: Operation) -> Operation {
-        let operation = operation
+    pub(super) fn offer(&self, operation: Operation) -> Result<Operation, Error> {
+        let key = HeaderValue::try_from(&self.0)
+            .map_err(|error| InvalidInput::new("sec-websocket-key", error.to_string()))?;
+        Ok(operation
             .header(header::CONNECTION, HeaderValue::from_static("Upgrade"))
             .header(header::UPGRADE, HeaderValue::from_static("websocket"))
             .header(
                 header::SEC_WEBSOCKET_VERSION,
                 HeaderValue::from_static("13"),
-            );
-        // Base64 is fine in a header.
-        match HeaderValue::try_from(&self.0) {
-            Ok(key) => operation.header(header::SEC_WEBSOCKET_KEY, key),
-            Err(_) => operation,
-        }
+            )
+            .header(header::SEC_WEBSOCKET_KEY, key))
     }
 
     pub(super) fn check(&self, operation: &'static str, headers: &HeaderMap) -> Result<(), Error> {
