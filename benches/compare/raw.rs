@@ -126,14 +126,16 @@ fn round_trips(place: &Place, count: u64) -> Result<Done> {
     let mut connection = Connection::open(place)?;
     let path = place.path("ping");
     let mut samples = Vec::new();
+    let mut answered = 0;
     for _ in 0..count {
         let started = Instant::now();
-        connection.call("GET", &path, "")?;
+        let body = connection.call("GET", &path, "")?;
         samples.push(started.elapsed().as_secs_f64());
+        answered += u64::from(memchr::memmem::find(&body, br#""status":"ok""#).is_some());
     }
     Ok(Done {
         samples,
-        check: format!("{count} lines"),
+        check: format!("{answered} lines"),
     })
 }
 
@@ -154,11 +156,17 @@ fn curl(place: &Place) -> Command {
 }
 
 fn timed(command: &mut Command) -> Result<f64> {
+    Ok(timed_output(command)?.0)
+}
+
+/// How long it took, and what it said.
+fn timed_output(command: &mut Command) -> Result<(f64, String)> {
     let started = Instant::now();
-    let status = command.status().context("curl is needed")?;
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.context("curl is needed")?;
     let took = started.elapsed().as_secs_f64();
-    ensure!(status.success(), "curl: {status}");
-    Ok(took)
+    ensure!(output.status.success(), "curl: {}", output.status);
+    Ok((took, String::from_utf8(output.stdout)?))
 }
 
 fn events(place: &Place, task: &Task) -> Result<Done> {
@@ -166,15 +174,18 @@ fn events(place: &Place, task: &Task) -> Result<Done> {
         r#"{{"command":["events","{}","{}"]}}"#,
         task.size, task.count
     );
-    let took = timed(
+    let (took, downloaded) = timed_output(
         curl(place)
             .args(["--header", "Content-Type: application/json"])
             .args(["--data-binary", &body, "--output", "/dev/null"])
+            .args(["--write-out", "%{size_download}"])
             .arg(format!("{}{}", place.events_url, place.path("exec/stream"))),
     )?;
+    // The texts are in what was downloaded, with what frames them; it is not read here.
+    let downloaded: u64 = downloaded.trim().parse().context("curl says no size")?;
     Ok(Done {
         samples: vec![took],
-        check: format!("{} bytes", task.size * task.count),
+        check: format!("{} bytes", downloaded.min(task.size * task.count)),
     })
 }
 
@@ -232,9 +243,12 @@ fn upload(place: &Place, task: &Task, page: &Path) -> Result<Done> {
             ));
     }
     let took = timed(&mut command)?;
+    let stat = place.path("fs/stat?path=/tmp/up-raw");
+    let stat = Connection::open(place)?.call("GET", &stat, "")?;
+    let stat: serde_json::Value = serde_json::from_slice(&stat)?;
     Ok(Done {
         samples: vec![mib_per_second(task.size, took)],
-        check: format!("{} bytes", task.size),
+        check: format!("{} bytes", stat.get("size").context("no size")?),
     })
 }
 

@@ -25,6 +25,21 @@ pub async fn poll_n<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     .await
 }
 
+/// As [`poll_n`], but drops the future only when it is woken once more: what it waited for is there
+/// then, and nobody has looked at it.
+pub async fn woken_n<F: Future>(future: F, polls: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,8 +52,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_future_is_polled_as_often_as_was_said() {
-        let outputs = [0, 1, 2, 3, 9].map(|polls| poll_n(twice_pending(), polls));
-        let outputs = futures::future::join_all(outputs).await;
-        assert_eq!(outputs, [None, None, None, Some(7), Some(7)]);
+        let want = [None, None, None, Some(7), Some(7)];
+        for (polls, want) in [0, 1, 2, 3, 9].into_iter().zip(want) {
+            assert_eq!(poll_n(twice_pending(), polls).await, want, "{polls}");
+            assert_eq!(woken_n(twice_pending(), polls).await, want, "{polls}");
+        }
     }
 }

@@ -16,7 +16,6 @@ pub mod cancel;
 pub mod contract;
 pub mod golden;
 pub mod local;
-pub mod polls;
 pub mod recorded;
 
 /// The examples of the READMEs compile.

@@ -1,10 +1,8 @@
 //! Terminals: bytes both ways, sizes, signals, the end, and what outlives a connection.
 
 use std::future::Future;
-use std::pin::pin;
 use std::time::Duration;
 
-use futures::future::{Either, poll_fn, select};
 use futures::{FutureExt as _, StreamExt as _};
 use polyaxon_sandbox::process::{Signal, Termination};
 use polyaxon_sandbox::pty::{Attach, AttachedPty, Pty, PtyExit, PtyId, PtyOutput, PtySession};
@@ -13,6 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::cause;
+use crate::cancel::woken_n;
 
 /// No wait is longer.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -423,7 +422,7 @@ pub async fn an_attach_that_is_dropped_at_any_point_leaves_the_terminal_to_other
         .unwrap();
     for polls in 0.. {
         let attach = ptys.attach(&created.pty_id, Attach::new());
-        let attached = after_polls(polls, attach).await;
+        let attached = woken_n(attach, polls).await;
         session_when(sandbox, &created.pty_id, |session| {
             session.attached == attached.is_some()
         })
@@ -440,22 +439,5 @@ pub async fn an_attach_that_is_dropped_at_any_point_leaves_the_terminal_to_other
         pty.reattach(0).await.unwrap();
         assert_eq!(ptys.list().await.unwrap().len(), 1);
         return;
-    }
-}
-
-/// The result, unless it takes more polls than these.
-async fn after_polls<T>(polls: u32, future: impl Future<Output = T>) -> Option<T> {
-    let mut left = polls;
-    let mut counted = pin!(future);
-    let enough = poll_fn(|_| match left {
-        0 => std::task::Poll::Ready(()),
-        _ => {
-            left -= 1;
-            std::task::Poll::Pending
-        }
-    });
-    match select(enough, &mut counted).await {
-        Either::Left(_) => None,
-        Either::Right((done, _)) => Some(done),
     }
 }
