@@ -250,11 +250,7 @@ impl Spent {
         add(&mut self.usage.output, usage.output);
         add(&mut self.usage.cache_read, usage.cache_read);
         add(&mut self.usage.cache_write, usage.cache_write);
-        let priced = || {
-            price
-                .zip(usage.input.zip(usage.output))
-                .map(|(p, (i, o))| p.of(i, o))
-        };
+        let priced = || price.and_then(|price| price.of_usage(usage));
         match cost.or_else(priced) {
             Some(cost) => {
                 self.cost = self.cost.saturating_add(cost);

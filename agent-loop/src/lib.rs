@@ -57,6 +57,7 @@
 //! |---|---|---|
 //! | `openai` | no | `model::openai`: a model behind an OpenAI-compatible chat-completions server |
 //! | `polyaxon` | no | `workspace::SandboxWorkspace`: a folder in a Polyaxon sandbox |
+//! | `tracking` | no | `tracking::TrackingObserver`: an attempt in a tracked Polyaxon run |
 #![forbid(unsafe_code)]
 
 pub mod acceptance;
@@ -73,6 +74,7 @@ pub mod journal;
 mod machine;
 mod manifest;
 pub mod model;
+pub mod names;
 pub mod outcome;
 pub mod patch;
 mod path;
@@ -83,6 +85,8 @@ mod serde_as;
 #[cfg(test)]
 mod test_kit;
 mod text;
+#[cfg(feature = "tracking")]
+pub mod tracking;
 pub mod workspace;
 
 pub use acceptance::{Acceptance, CheckPlan, Evidence, Level, Stage, UnittestAcceptance, Verdict};

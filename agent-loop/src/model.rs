@@ -325,6 +325,13 @@ impl Price {
         let sum = part(input, self.input_per_million) + part(output, self.output_per_million);
         Micros::new(u64::try_from(sum).unwrap_or(u64::MAX))
     }
+
+    /// What a call cost, where both numbers of its usage are known.
+    #[must_use]
+    pub fn of_usage(&self, usage: Usage) -> Option<Micros> {
+        let (input, output) = usage.input.zip(usage.output)?;
+        Some(self.of(input, output))
+    }
 }
 
 /// A call of a model that gave no reply.

@@ -15,7 +15,7 @@ const CRATES: [(&str, &[&str]); 5] = [
     ("polyaxon-sandbox", &[]),
     ("polyaxon-tracking", &[]),
     ("polyaxon-local", &[]),
-    ("agent-loop", &["polyaxon", "openai"]),
+    ("agent-loop", &["polyaxon", "openai", "tools", "tracking"]),
 ];
 
 pub(crate) fn run() -> Result<()> {

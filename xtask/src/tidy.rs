@@ -18,7 +18,10 @@ const MAY_KNOW: [(&str, &[&str]); 5] = [
     ("polyaxon-sandbox", &["polyaxon-client"]),
     ("polyaxon-tracking", &["polyaxon-client"]),
     ("polyaxon-local", &["polyaxon-client", "polyaxon-sandbox"]),
-    ("agent-loop", &["polyaxon-client", "polyaxon-sandbox"]),
+    (
+        "agent-loop",
+        &["polyaxon-client", "polyaxon-sandbox", "polyaxon-tracking"],
+    ),
 ];
 
 pub(crate) fn run() -> Result<()> {
