@@ -51,6 +51,9 @@ def main():
     options = {"transaction_mode": "IMMEDIATE", "timeout": lock_seconds}
     os.environ["POLYAXON_DB_OPTIONS"] = json.dumps(options)
     os.environ["POLYAXON_SECRET_INTERNAL_TOKEN"] = "internal-test-token"
+    # Its own pages, below /ui/, from POLYAXON_STATIC_ROOT.
+    os.environ["POLYAXON_UI_IN_SANDBOX"] = "true"
+    os.environ["POLYAXON_UI_OFFLINE"] = "true"
 
     stdout = parent.take_stdout()
     parent.end_with_parent()

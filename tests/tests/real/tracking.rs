@@ -14,15 +14,15 @@ use crate::provided::{self, scratch, script};
 
 const NAMESPACE: &str = "polyaxon";
 
-struct Stage {
-    client: Client,
-    project: ProjectRef,
-    folder: PathBuf,
+pub(crate) struct Stage {
+    pub(crate) client: Client,
+    pub(crate) project: ProjectRef,
+    pub(crate) folder: PathBuf,
 }
 
 impl Stage {
     /// A project and a folder that no other test has.
-    async fn new(name: &str) -> Self {
+    pub(crate) async fn new(name: &str) -> Self {
         let url = provided::get("REAL_CONTROL_PLANE");
         let config = Config::explicit(url.to_str().unwrap()).unwrap();
         let token = Token::new("a-token-of-the-test").unwrap();
