@@ -1,7 +1,16 @@
 //! What has to be true before a change is accepted.
 
+mod command;
+mod compose;
 mod condense;
+mod counted;
+mod description;
+mod io_cases;
+mod pytest;
+mod recipe;
 mod report;
+#[cfg(test)]
+mod test_kit;
 mod unittest;
 
 use std::collections::BTreeMap;
@@ -16,7 +25,14 @@ use crate::manifest::{File, Manifest, Tree};
 use crate::path::RelPath;
 use crate::workspace::{Capabilities, ExecReceipt, ExecSpec};
 
+pub use command::{CommandAcceptance, Counter};
+pub use compose::{Composed, all, then};
+pub use description::Description;
+pub use io_cases::{Expected, InvalidCases, IoCase, IoCases};
 pub use unittest::{InvalidTests, UnittestAcceptance};
+
+/// What the model is told where what failed must stay unknown to it.
+const HIDDEN: &str = "- an independent verification did not pass";
 
 /// Says how a change is checked, and judges what the check has shown.
 ///
@@ -35,6 +51,13 @@ pub trait Acceptance: Send + Sync {
     /// Judges the stages that have run so far. [`Verdict::Pass`] before the last stage lets the
     /// next one run, anything else ends the check.
     fn judge(&self, evidence: &Evidence<'_>) -> Verdict;
+
+    /// What whoever verifies a run later can make the same acceptance from. It is kept on the
+    /// controller's side, where neither the model nor the sandbox sees it. Default: none, as for
+    /// every acceptance that is not of this crate.
+    fn description(&self) -> Option<Description> {
+        None
+    }
 }
 
 /// How much a pass is worth. Each level includes the ones before it.
@@ -460,6 +483,10 @@ macro_rules! forward {
 
             fn judge(&self, evidence: &Evidence<'_>) -> Verdict {
                 (**self).judge(evidence)
+            }
+
+            fn description(&self) -> Option<Description> {
+                (**self).description()
             }
         }
     )*};

@@ -2,8 +2,9 @@
 //! that does not wait.
 
 use std::fs;
+use std::io::{Seek as _, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -141,12 +142,15 @@ fn run(spec: &ExecSpec, files: &mut Tree) -> Result<ExecReceipt, WorkspaceError>
         .path()
         .join(spec.dir.as_ref().map_or("", RelPath::as_str));
     let limit = format!("{}", spec.limit.as_secs_f64());
+    let mut input = tempfile::tempfile().unwrap();
+    input.write_all(&spec.stdin).unwrap();
+    input.rewind().unwrap();
     let start = std::time::Instant::now();
     let output = Command::new("timeout")
         .args(["-s", "KILL", &limit])
         .args(&spec.argv)
         .current_dir(dir)
-        .stdin(Stdio::null())
+        .stdin(input)
         .output()
         .unwrap();
     *files = read_back(folder.path());

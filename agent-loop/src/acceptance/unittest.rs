@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use super::report::{Report, Summary};
-use super::{Acceptance, At, CheckPlan, Evidence, Level, Stage, Verdict, condense};
+use serde::{Deserialize, Serialize};
+
+use super::counted::{Counted, Judged};
+use super::report::Report;
+use super::{Acceptance, At, CheckPlan, Evidence, Level, Stage, Verdict, condense, recipe};
 use crate::digest::Digest;
 use crate::manifest::File;
 use crate::path::{InvalidPath, RelPath};
-use crate::text::{one_line, printable, tail};
-use crate::workspace::{ExecReceipt, ExecSpec};
+use crate::serde_as;
+use crate::workspace::ExecSpec;
 
 /// Changes whenever a plan or a judgement of this module can change.
 const REVISION: &str = "unittest 1";
@@ -40,16 +43,19 @@ const NAME: &str = "unit";
 /// assert_eq!(acceptance.names(), ["unit"]);
 /// # Ok::<(), agent_loop::acceptance::InvalidTests>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnittestAcceptance {
     suites: Vec<Suite>,
     search_path: String,
+    #[serde(with = "serde_as::millis", rename = "limit_ms")]
     limit: Duration,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Suite {
     at: At,
+    /// Whether the model must not learn what they say.
+    hidden: bool,
     tests: RelPath,
     count: u32,
     fixtures: Vec<(RelPath, File)>,
@@ -84,7 +90,7 @@ impl UnittestAcceptance {
     ) -> Result<Self, InvalidTests> {
         Ok(Self {
             suites: vec![Suite::new(At::Here, path.as_ref(), tests.into(), count)?],
-            search_path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
+            search_path: recipe::SEARCH_PATH.to_owned(),
             limit: Duration::from_secs(30),
         })
     }
@@ -116,9 +122,21 @@ impl UnittestAcceptance {
         tests: impl Into<Vec<u8>>,
         count: u32,
     ) -> Result<Self, InvalidTests> {
-        self.suites
-            .push(Suite::new(At::Fresh, path.as_ref(), tests.into(), count)?);
+        let mut suite = Suite::new(At::Fresh, path.as_ref(), tests.into(), count)?;
+        suite.hidden = true;
+        self.suites.push(suite);
         Ok(self)
+    }
+
+    /// Runs the tests of [`new`](Self::new) in a fresh place as well, where the attempt has to be
+    /// given such places. In one that isolates, a pass then has [`Level::Isolated`]: the tests are
+    /// files of another user, and nothing that they start outlives them.
+    #[must_use]
+    pub fn fresh(mut self) -> Self {
+        if let Some(suite) = self.suites.first_mut() {
+            suite.at = At::Fresh;
+        }
+        self
     }
 
     /// Where `python3` is looked for, as in `PATH`. Default: the folders of a Linux image,
@@ -137,20 +155,8 @@ impl UnittestAcceptance {
     }
 
     fn stage(&self, suite: &Suite) -> Stage {
-        let command = [
-            "env".to_owned(),
-            "-i".to_owned(),
-            format!("PATH={}", self.search_path),
-            "LANG=C.UTF-8".to_owned(),
-            "HOME=../home".to_owned(),
-            "python3".to_owned(),
-            "-I".to_owned(),
-            "-B".to_owned(),
-            "-X".to_owned(),
-            "pycache_prefix=../cache".to_owned(),
-            "-c".to_owned(),
-            suite.program(),
-        ];
+        let python = recipe::python(suite.program());
+        let command = recipe::clean(&self.search_path, [], python);
         let mut stage = Stage::new(ExecSpec::new(command).limit(self.limit));
         for (path, file) in &suite.fixtures {
             stage = stage.fixture(path.clone(), file.clone());
@@ -174,21 +180,20 @@ impl Suite {
         let fixtures = vec![(path.clone(), File::new(tests))];
         Ok(Self {
             at,
+            hidden: false,
             tests: path,
             count,
             fixtures,
         })
     }
 
-    /// The program for `python3 -c`. A JSON string is a Python string.
+    /// The program for `python3 -c`.
     fn program(&self) -> String {
         let folder = self.tests.parents().last().unwrap_or(".");
         let argv = ["u", "discover", "-s", folder, "-p", self.tests.file_name()];
-        let argv = argv
-            .map(|arg| serde_json::Value::from(arg).to_string())
-            .join(", ");
+        let argv = recipe::python_list(argv);
         format!(
-            "import unittest, sys; sys.path.insert(0, \".\"); unittest.main(module=None, argv=[{argv}])"
+            "import unittest, sys; sys.path.insert(0, \".\"); unittest.main(module=None, argv={argv})"
         )
     }
 }
@@ -215,96 +220,35 @@ impl Acceptance for UnittestAcceptance {
         let Some((stage, run)) = evidence.last() else {
             return Verdict::invalid("no stage has run");
         };
-        let report = Report::parse(&String::from_utf8_lossy(&run.receipt.stderr));
-        let verdict = judge(&run.receipt, &report, stage.tests, stage.spec.limit);
-        match (verdict, stage.at) {
-            (Judged::Pass { tests }, _) => Verdict::pass(format!("{tests} tests passed")),
-            (Judged::Invalid(why), _) => Verdict::invalid(why),
+        let receipt = &run.receipt;
+        let report = Report::parse(&String::from_utf8_lossy(&receipt.stderr));
+        let counted = Counted {
+            receipt,
+            summaries: &report.summaries,
+            truncated: receipt.stderr_truncated,
+            failing: &[1],
+            tests: stage.tests,
+            limit: stage.spec.limit,
+        };
+        let suite = self.suites.get(evidence.stages.len().saturating_sub(1));
+        let hidden = suite.is_none_or(|suite| suite.hidden);
+        match counted.judge() {
+            Judged::Pass { tests } => Verdict::pass(format!("{tests} tests passed")),
+            Judged::Invalid(why) => Verdict::invalid(why),
             // What hidden tests say would tell the model what they are.
-            (_, At::Fresh) => Verdict::fail("- an independent verification did not pass"),
-            (Judged::Fail(feedback), At::Here) => Verdict::fail(feedback),
-            (Judged::Failures, At::Here) => Verdict::fail(condense::failures(
+            _ if hidden => Verdict::fail(super::HIDDEN),
+            Judged::Fail(feedback) => Verdict::fail(feedback),
+            Judged::Failures => Verdict::fail(condense::failures(
                 &report,
-                &run.receipt.stderr,
+                &receipt.stderr,
                 &stage.fixtures,
                 evidence.tree,
             )),
         }
     }
-}
 
-enum Judged {
-    Pass {
-        tests: u32,
-    },
-    /// A failure of which the report tells.
-    Failures,
-    /// A failure of which the report does not tell.
-    Fail(String),
-    Invalid(String),
-}
-
-/// Exit status and report together. Either alone proves nothing: the code under test can end the
-/// process with zero, and can print a report.
-fn judge(receipt: &ExecReceipt, report: &Report, expected: Option<u32>, limit: Duration) -> Judged {
-    if receipt.timed_out {
-        return Judged::Fail(format!(
-            "- the tests did not end within {} s",
-            limit.as_secs_f64()
-        ));
-    }
-    let ending = receipt.ending();
-    let summary = match report.summaries[..] {
-        [summary] => summary,
-        [] if matches!(receipt.exit_code, Some(126 | 127)) => {
-            let said = one_line(tail(&printable(&receipt.stderr), 200), 200);
-            return Judged::Invalid(format!("the test command could not be started: {said}"));
-        }
-        [] if receipt.stderr_truncated => {
-            return Judged::Invalid(
-                "the output was cut before the summary of the tests".to_owned(),
-            );
-        }
-        [] => {
-            return Judged::Invalid(format!(
-                "the tests ended with {ending} and without a summary"
-            ));
-        }
-        _ => return Judged::Invalid("the output holds more than one summary".to_owned()),
-    };
-    let Summary {
-        ran,
-        ok,
-        skipped,
-        expected_failures,
-        ..
-    } = summary;
-    let failed = summary.failed();
-    match (receipt.exit_code, ok, failed) {
-        (Some(0), true, 0) => {}
-        (Some(1), false, 1..) => return Judged::Failures,
-        (Some(5), false, 0) if ran == 0 => return Judged::Invalid("no test ran".to_owned()),
-        _ => {
-            let word = if ok { "OK" } else { "FAILED" };
-            return Judged::Invalid(format!(
-                "the tests ended with {ending}, and their report says {word} with {failed} failed"
-            ));
-        }
-    }
-    if skipped > 0 {
-        return Judged::Fail(format!(
-            "- {skipped} of {ran} tests were skipped; a skipped test is not a passed one"
-        ));
-    }
-    match expected {
-        _ if ran == 0 => Judged::Invalid("no test ran".to_owned()),
-        _ if expected_failures > 0 => {
-            Judged::Invalid(format!("{expected_failures} failures were expected"))
-        }
-        Some(expected) if expected != ran => {
-            Judged::Invalid(format!("{ran} tests ran, and {expected} should have"))
-        }
-        _ => Judged::Pass { tests: ran },
+    fn description(&self) -> Option<super::Description> {
+        Some(super::Description::Unittest(Box::new(self.clone())))
     }
 }
 

@@ -2,30 +2,23 @@
 
 use super::*;
 use crate::acceptance::StageRun;
-use crate::machine::sources;
+use crate::acceptance::test_kit::check;
 use crate::manifest::Tree;
 use crate::test_kit::{RIGHT, TESTS, WRONG, acceptance, path, running};
-use crate::workspace::{Capabilities, MemoryWorkspace, Precondition, Workspace};
+use crate::workspace::{Capabilities, ExecReceipt};
 
-/// Runs the first stage on a tree as the driver does, and judges.
-async fn check(acceptance: &UnittestAcceptance, tree: &Tree, place: &MemoryWorkspace) -> Verdict {
-    let plan = acceptance.plan("unit").unwrap();
-    let stage = &plan.stages[0];
-    let id = "t-1.1.1".parse().unwrap();
-    let place = place.fresh_dir(&id).await.unwrap();
-    let files = sources(tree).filter(|(path, _)| stage.fixtures.get(path).is_none());
-    for (path, file) in files.chain(stage.fixtures.iter()) {
-        let path = RelPath::parse(&format!("work/{path}")).unwrap();
-        place
-            .put(&id, &path, file, Precondition::Absent)
-            .await
-            .unwrap();
-    }
-    let before = place.list().await.unwrap().below("work");
-    let spec = stage.spec.clone().dir(path("work"));
-    let receipt = place.exec(&id, &spec).await.unwrap();
-    let run = StageRun::new(id, Capabilities::default(), before, receipt);
-    acceptance.judge(&Evidence::new(&plan, tree, &[run]))
+/// What two tests with this end come to.
+fn judged(receipt: &ExecReceipt) -> Judged {
+    let report = Report::parse(&String::from_utf8_lossy(&receipt.stderr));
+    let counted = Counted {
+        receipt,
+        summaries: &report.summaries,
+        truncated: receipt.stderr_truncated,
+        failing: &[1],
+        tests: Some(2),
+        limit: Duration::from_secs(1),
+    };
+    counted.judge()
 }
 
 fn tree(files: &[(&str, &str)]) -> Tree {
@@ -41,7 +34,7 @@ async fn verdict_on(amounts: &str, more: &[(&str, &str)]) -> (&'static str, Stri
     for (name, text) in more {
         files.insert(path(name), File::new(*text));
     }
-    let verdict = check(&acceptance(), &files, &running()).await;
+    let verdict = check(&acceptance(), "unit", &files, &running()).await;
     let text = match &verdict {
         Verdict::Pass { summary, .. } => summary.clone(),
         Verdict::Fail { feedback } => feedback.clone(),
@@ -161,7 +154,13 @@ async fn edits_of_equal_length_within_one_second_are_seen() {
     let place = running();
     for round in 0..4 {
         for (source, word) in [(wrong, "fail"), (right, "pass")] {
-            let verdict = check(&acceptance(), &tree(&[("amounts.py", source)]), &place).await;
+            let verdict = check(
+                &acceptance(),
+                "unit",
+                &tree(&[("amounts.py", source)]),
+                &place,
+            )
+            .await;
             assert_eq!(verdict.word(), word, "round {round}");
         }
     }
@@ -172,11 +171,11 @@ async fn a_suite_without_tests_or_with_another_number_is_no_pass() {
     let empty = UnittestAcceptance::new("test_amounts.py", "import amounts\n", 1).unwrap();
     let files = tree(&[("amounts.py", RIGHT)]);
     assert_eq!(
-        check(&empty, &files, &running()).await,
+        check(&empty, "unit", &files, &running()).await,
         Verdict::invalid("no test ran")
     );
     let three = UnittestAcceptance::new("test_amounts.py", TESTS, 3).unwrap();
-    let verdict = check(&three, &files, &running()).await;
+    let verdict = check(&three, "unit", &files, &running()).await;
     assert_eq!(verdict, Verdict::invalid("2 tests ran, and 3 should have"));
 }
 
@@ -184,7 +183,7 @@ async fn a_suite_without_tests_or_with_another_number_is_no_pass() {
 async fn a_test_that_does_not_end_fails_at_its_limit() {
     let slow = acceptance().limit(Duration::from_millis(800));
     let files = tree(&[("amounts.py", "def total(xs):\n    while True: pass\n")]);
-    let verdict = check(&slow, &files, &running()).await;
+    let verdict = check(&slow, "unit", &files, &running()).await;
     assert_eq!(
         verdict,
         Verdict::fail("- the tests did not end within 0.8 s")
@@ -194,7 +193,7 @@ async fn a_test_that_does_not_end_fails_at_its_limit() {
 #[tokio::test]
 async fn an_interpreter_that_is_missing_is_nobodys_failure() {
     let lost = acceptance().search_path("/nonexistent");
-    let verdict = check(&lost, &tree(&[("amounts.py", RIGHT)]), &running()).await;
+    let verdict = check(&lost, "unit", &tree(&[("amounts.py", RIGHT)]), &running()).await;
     let Verdict::Invalid { why } = verdict else {
         panic!("{verdict:?}")
     };
@@ -232,7 +231,13 @@ class Amounts(unittest.TestCase):
 "#;
     let acceptance = UnittestAcceptance::new("test_amounts.py", tests, 4).unwrap();
     let condensed = async |amounts: &str| {
-        let verdict = check(&acceptance, &tree(&[("amounts.py", amounts)]), &running()).await;
+        let verdict = check(
+            &acceptance,
+            "unit",
+            &tree(&[("amounts.py", amounts)]),
+            &running(),
+        )
+        .await;
         let Verdict::Fail { feedback } = verdict else {
             panic!("{verdict:?}")
         };
@@ -311,13 +316,7 @@ fn exit_status_and_report_have_to_agree() {
     for (code, stderr, word) in table {
         let mut receipt = ExecReceipt::exited(0).stderr(stderr);
         receipt.exit_code = code;
-        let verdict = judge(
-            &receipt,
-            &Report::parse(stderr),
-            Some(2),
-            Duration::from_secs(1),
-        );
-        let found = match verdict {
+        let found = match judged(&receipt) {
             Judged::Pass { .. } => "pass",
             Judged::Fail(_) | Judged::Failures => "fail",
             Judged::Invalid(_) => "invalid",
@@ -326,15 +325,8 @@ fn exit_status_and_report_have_to_agree() {
     }
     let mut cut = ExecReceipt::exited(1).stderr("noise");
     cut.stderr_truncated = true;
-    let verdict = judge(
-        &cut,
-        &Report::parse("noise"),
-        Some(2),
-        Duration::from_secs(1),
-    );
-    assert!(
-        matches!(verdict, Judged::Invalid(why) if why == "the output was cut before the summary of the tests")
-    );
+    let cut_before = "the output was cut before the summary of the tests";
+    assert_eq!(judged(&cut), Judged::Invalid(cut_before.to_owned()));
 }
 
 #[test]

@@ -1,0 +1,46 @@
+//! What every command of a check starts with: an empty environment, and where programs are.
+
+/// The folders of a Linux image, `/usr/local` first.
+pub(super) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// `argv` in an environment of `PATH`, a locale, a home of its own and `variables`, and nothing
+/// else: whatever the place's own environment holds, the command does not see it.
+pub(super) fn clean<'a>(
+    search_path: &str,
+    variables: impl IntoIterator<Item = (&'a str, &'a str)>,
+    argv: impl IntoIterator<Item = String>,
+) -> Vec<String> {
+    let mut command = vec![
+        "env".to_owned(),
+        "-i".to_owned(),
+        format!("PATH={search_path}"),
+        "LANG=C.UTF-8".to_owned(),
+        "HOME=../home".to_owned(),
+    ];
+    let variables = variables.into_iter();
+    command.extend(variables.map(|(name, value)| format!("{name}={value}")));
+    command.extend(argv);
+    command
+}
+
+/// Python in its isolated mode with fresh caches, and a program for it. `-I` keeps the working
+/// folder, the user's packages and `PYTHON*` variables out; the program puts back what it needs.
+pub(super) fn python(program: String) -> [String; 7] {
+    [
+        "python3".to_owned(),
+        "-I".to_owned(),
+        "-B".to_owned(),
+        "-X".to_owned(),
+        "pycache_prefix=../cache".to_owned(),
+        "-c".to_owned(),
+        program,
+    ]
+}
+
+/// A list of texts as Python writes it: a JSON string is a Python string.
+pub(super) fn python_list<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
+    let items = items
+        .into_iter()
+        .map(|item| serde_json::Value::from(item).to_string());
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
