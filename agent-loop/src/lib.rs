@@ -57,7 +57,8 @@
 //! |---|---|---|
 //! | `openai` | no | `model::openai`: a model behind an OpenAI-compatible chat-completions server |
 //! | `polyaxon` | no | `workspace::SandboxWorkspace`: a folder in a Polyaxon sandbox |
-//! | `tracking` | no | `tracking::TrackingObserver`: an attempt in a tracked Polyaxon run |
+//! | `tools` | no | `tools`: named operations in a sandbox, with typed arguments and durable receipts |
+//! | `tracking` | no | `tracking::TrackingObserver`: an attempt in a tracked Polyaxon run; the calls of tools, too |
 #![forbid(unsafe_code)]
 
 pub mod acceptance;
@@ -85,6 +86,8 @@ mod serde_as;
 #[cfg(test)]
 mod test_kit;
 mod text;
+#[cfg(feature = "tools")]
+pub mod tools;
 #[cfg(feature = "tracking")]
 pub mod tracking;
 pub mod workspace;

@@ -49,6 +49,11 @@
 //! Whether the run succeeded and whether the change is accepted are two things: a run that did its
 //! work ends as succeeded, and its output `acceptance` says the other.
 
+#[cfg(feature = "tools")]
+mod calls;
+mod commands;
+mod folder;
+mod problems;
 mod receipt;
 
 use std::collections::BTreeMap;
@@ -61,7 +66,6 @@ use polyaxon_tracking::{ArtifactRef, TrackedRun};
 use serde_json::{Map, Value, json};
 
 use crate::acceptance::Verdict;
-use crate::evidence;
 use crate::journal::{
     Ended, Event, Intended, Intent, Judged, Observer, Receipt, Record, Replied, ReplyRecord,
     Started,
@@ -69,10 +73,13 @@ use crate::journal::{
 use crate::model::Price;
 use crate::names::{artifact, input, metric, output};
 use crate::outcome::{AcceptanceOutcome, End, Outcome};
+#[cfg(feature = "tools")]
+pub use calls::TrackedCalls;
+use commands::Commands;
+use folder::ReceiptFolder;
+pub use problems::NotTracked;
+use problems::{Cause, Problems};
 use receipt::CommandReceipt;
-
-/// Where receipts are, below the outputs of the run.
-const RECEIPTS: &str = "receipts";
 
 /// The files of a run's folder that become artifacts, with their names.
 const FILES: [(&str, &str); 5] = [
@@ -103,6 +110,7 @@ const FILES: [(&str, &str); 5] = [
 #[derive(Clone)]
 pub struct TrackingObserver {
     run: Arc<TrackedRun>,
+    receipts: ReceiptFolder,
     case_set_revision: Option<String>,
     price: Option<Price>,
     state: Arc<Mutex<State>>,
@@ -117,31 +125,8 @@ struct State {
     started: BTreeMap<String, Intent>,
     /// The receipts of this turn, without their verdict.
     turn: Vec<CommandReceipt>,
-    has_receipts: bool,
-    durations: Vec<Duration>,
-    timed_out: usize,
-    problems: Vec<Problem>,
-}
-
-type Cause = Box<dyn std::error::Error + Send + Sync>;
-
-/// Something that could not be tracked.
-struct Problem {
-    what: &'static str,
-    source: Cause,
-}
-
-/// Parts of an attempt are not in its tracked run. They are in its journal all the same.
-#[derive(Debug, thiserror::Error)]
-#[error("{count} parts of the attempt were not tracked; the first is {what}")]
-#[non_exhaustive]
-pub struct NotTracked {
-    /// How many.
-    pub count: usize,
-    /// What the first of them is.
-    pub what: &'static str,
-    /// Why it was not.
-    pub source: Box<dyn std::error::Error + Send + Sync>,
+    commands: Commands,
+    problems: Problems,
 }
 
 impl TrackingObserver {
@@ -150,6 +135,7 @@ impl TrackingObserver {
     #[must_use]
     pub fn new(run: Arc<TrackedRun>) -> Self {
         Self {
+            receipts: ReceiptFolder::of(&run),
             run,
             case_set_revision: None,
             price: None,
@@ -195,31 +181,14 @@ impl TrackingObserver {
                 json!(outcome.cost.unknown_calls),
             ),
         ];
-        let commands = state.durations.len();
-        if commands > 0 {
-            let rate = count(state.timed_out) / count(commands);
-            outputs.push((output::TIMEOUT_RATE, json!(rate)));
-        }
-        if let Some(median) = median(&mut state.durations) {
-            outputs.push((output::COMMAND_DURATION_MS_P50, json!(millis(median))));
-        }
+        outputs.extend(state.commands.outputs());
         state.note("the outputs", self.run.log_outputs(outputs));
-        if state.has_receipts {
-            // Once more, for the hash over all of them.
-            self.log_receipts(state);
-        }
+        let reference = self.receipts.log_reference();
+        state.note("the reference to the receipts", reference);
         if let Some(folder) = folder {
             self.log_evidence(state, folder);
         }
-        let count = state.problems.len();
-        match state.problems.drain(..).next() {
-            None => Ok(()),
-            Some(Problem { what, source }) => Err(NotTracked {
-                count,
-                what,
-                source,
-            }),
-        }
+        state.problems.take()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -303,18 +272,13 @@ impl TrackingObserver {
         let command = CommandReceipt::new(&intent, &receipt.answer, state.turn.len());
         let points: Vec<_> = command.points().collect();
         if let Some(duration) = command.duration() {
-            state.durations.push(duration);
-            state.timed_out += usize::from(command.timed_out());
+            state.commands.add(duration, command.timed_out());
         }
         state.note(
             "the measurements of a command",
             self.run.log_metrics(receipt.turn, points),
         );
         self.write_receipt(state, &command, None);
-        if !std::mem::replace(&mut state.has_receipts, true) {
-            // From the first one on, so that a run that breaks off has it too.
-            self.log_receipts(state);
-        }
         state.turn.push(command);
     }
 
@@ -342,27 +306,8 @@ impl TrackingObserver {
         verdict: Option<&Verdict>,
     ) {
         let receipt = command.to_json(&state.head, verdict);
-        let stored = self.store_receipt(&command.file_name(), &receipt);
+        let stored = self.receipts.store(&command.file_name(), &receipt);
         state.note("a receipt", stored);
-    }
-
-    fn store_receipt(&self, name: &str, receipt: &Value) -> Result<(), Cause> {
-        let path = self.run.outputs_path(format!("{RECEIPTS}/{name}"))?;
-        let mut text = serde_json::to_vec_pretty(receipt)?;
-        text.push(b'\n');
-        Ok(evidence::write_file(&path, &text)?)
-    }
-
-    fn log_receipts(&self, state: &mut State) {
-        let logged = self
-            .run
-            .outputs_path(format!("{RECEIPTS}/step-0.json"))
-            .and_then(|file| {
-                let folder = file.parent().unwrap_or(&file).to_owned();
-                let receipts = ArtifactRef::dir(folder).name(artifact::COMMAND_RECEIPT);
-                self.run.log_artifact_ref(receipts)
-            });
-        state.note("the reference to the receipts", logged);
     }
 
     fn log_evidence(&self, state: &mut State, folder: &Path) {
@@ -422,14 +367,8 @@ impl Observer for TrackingObserver {
 }
 
 impl State {
-    fn note<E>(&mut self, what: &'static str, done: Result<(), E>)
-    where
-        E: Into<Cause>,
-    {
-        if let Err(error) = done {
-            let source = error.into();
-            self.problems.push(Problem { what, source });
-        }
+    fn note<E: Into<Cause>>(&mut self, what: &'static str, done: Result<(), E>) {
+        self.problems.note(what, done);
     }
 }
 
@@ -461,37 +400,10 @@ fn number(value: u64) -> f64 {
     polyaxon_tracking::MetricValue::to_f64(value)
 }
 
-fn count(value: usize) -> f64 {
-    polyaxon_tracking::MetricValue::to_f64(value)
-}
-
-/// The middle one, or what is half-way between the two in the middle.
-fn median(durations: &mut [Duration]) -> Option<Duration> {
-    durations.sort_unstable();
-    let middle = durations.len() / 2;
-    let upper = *durations.get(middle)?;
-    match durations.len() % 2 {
-        1 => Some(upper),
-        _ => Some((*durations.get(middle.checked_sub(1)?)? + upper) / 2),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::outcome::Limit;
-
-    #[test]
-    fn a_median_is_in_the_middle_and_none_of_nothing() {
-        let of = |all: &[u64]| {
-            let mut all: Vec<_> = all.iter().copied().map(Duration::from_millis).collect();
-            median(&mut all)
-        };
-        assert_eq!(of(&[]), None);
-        assert_eq!(of(&[7]), Some(Duration::from_millis(7)));
-        assert_eq!(of(&[9, 1]), Some(Duration::from_millis(5)));
-        assert_eq!(of(&[9, 1, 2]), Some(Duration::from_millis(2)));
-    }
 
     #[test]
     fn an_end_is_one_word() {

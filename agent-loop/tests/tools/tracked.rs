@@ -1,0 +1,84 @@
+//! Calls in the controller's own tracked run.
+
+use std::sync::Arc;
+
+use agent_loop::tracking::TrackedCalls;
+use polyaxon_tracking::{TrackedRun, Tracking, read_metric_series};
+use serde_json::Value;
+
+use crate::place::{Line, Place, call};
+
+#[tokio::test]
+async fn each_call_is_told_with_its_sandbox_and_its_evaluator() {
+    let place = Place::start().await;
+    let tracking = Tracking::offline(place.folder().join("offline"));
+    let run = Arc::new(TrackedRun::start(tracking).await.unwrap());
+    let controller = place.controller(Line::harmless());
+    let calls = TrackedCalls::new(Arc::clone(&run), controller.definitions_digest());
+    let controller = controller.observer(calls.clone());
+    let digest = controller.definitions_digest();
+    for (id, line) in [
+        ("r.1", "echo 1"),
+        ("r.2", ""),
+        ("r.3", r#"echo '"wrong"'"#),
+        ("r.4", "echo secret-output >&2; exit 3"),
+        ("r.1", "echo 1"),
+    ] {
+        controller.call(&place.session, &call(id, line)).await;
+    }
+    calls.finish().unwrap();
+    let report = run.end().await.unwrap();
+    assert_eq!(report.missing(), 0, "{report:?}");
+
+    let json = |path: &str| -> Value {
+        serde_json::from_slice(&std::fs::read(run.path().join(path)).unwrap()).unwrap()
+    };
+    let points = |metric: &str| -> Vec<(i64, f64)> {
+        let path = run.path().join(format!("events/metric/{metric}.plx"));
+        let series = read_metric_series(path).unwrap();
+        let points = series.points().iter();
+        points
+            .map(|point| (point.step.unwrap(), point.value))
+            .collect()
+    };
+    assert_eq!(points("check_passed"), [(1, 1.0), (3, 0.0)]);
+    assert_eq!(points("command_timed_out"), [(1, 0.0), (3, 0.0), (4, 0.0)]);
+    let steps: Vec<i64> = points("command_duration_ms")
+        .iter()
+        .map(|point| point.0)
+        .collect();
+    assert_eq!(steps, [1, 3, 4]);
+
+    let uuid = place.sandbox.run_uuid().to_string();
+    let outcomes = ["succeeded", "refused", "rejected", "failed", "succeeded"];
+    for (index, outcome) in outcomes.into_iter().enumerate() {
+        let receipt = json(&format!("outputs/receipts/step-{}.json", index + 1));
+        assert_eq!(receipt["outcome"], outcome);
+        assert_eq!(receipt["tool"], "line");
+        assert_eq!(receipt["sandbox_run_uuid"], uuid);
+        assert_eq!(receipt["repeated"], index == 4);
+        assert!(!receipt.to_string().contains("secret-output"));
+    }
+    let failed = json("outputs/receipts/step-4.json");
+    assert_eq!(
+        (&failed["exit_code"], &failed["timed_out"]),
+        (&3.into(), &false.into())
+    );
+    assert_eq!(failed["evaluator_passed"], Value::Null);
+    let refused = json("outputs/receipts/step-2.json");
+    assert_eq!(refused.get("exit_code"), None);
+
+    let record = json("run.plx.json");
+    assert_eq!(
+        record["inputs"]["tool_definitions_digest"],
+        digest.to_string()
+    );
+    assert_eq!(record["outputs"]["timeout_rate"], 0.0);
+    let lineages = json("lineages.plx.json");
+    let receipts = lineages
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|record| record["name"] == "command-receipt");
+    assert_eq!(receipts.unwrap()["kind"], "dir");
+}
