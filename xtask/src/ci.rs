@@ -139,6 +139,7 @@ fn examples() -> Result<()> {
         .to_str()
         .context("the path of target/ is not UTF-8")?;
     local("background", &["--handle", handle])?;
+    tool_call()?;
 
     // It needs a terminal, which its test has; each wait in it has a limit.
     let build = [
@@ -152,6 +153,55 @@ fn examples() -> Result<()> {
     step::run("example terminal, built", &mut cargo(&build)?)?;
     let test = ["test", "--quiet", "-p", "examples", "--test", "terminal"];
     step::run("example terminal, in a terminal", &mut cargo(&test)?)
+}
+
+/// Six calls, of which two are executed: what was answered, and what the tracked run holds.
+fn tool_call() -> Result<()> {
+    let out = root()?.join("target/xtask/tool-output");
+    fresh(&out)?;
+    let folder = out.to_str().context("the path of target/ is not UTF-8")?;
+    let arguments = ["run", "--quiet", "--example", "tool_call", "--", "--local"];
+    let mut command = cargo(&arguments)?;
+    step::run("example tool_call", command.args(["--out", folder]))?;
+    let text = std::fs::read_to_string(out.join("answers.jsonl"))?;
+    let answers: Vec<Value> = text
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<serde_json::Result<_>>()?;
+    let said = |index: usize, member: &str| {
+        let answer = answers.get(index).and_then(|answer| answer.get(member));
+        answer
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let outcomes: Vec<String> = (0..answers.len()).map(|at| said(at, "outcome")).collect();
+    let expected = "succeeded succeeded refused refused refused rejected";
+    ensure!(outcomes.join(" ") == expected, "tool_call: {outcomes:?}");
+    let summary = "5 rows; amount: 4 numbers, 1 missing, mean 152.5, minimum 80";
+    ensure!(
+        said(0, "summary") == summary,
+        "tool_call: {}",
+        said(0, "summary")
+    );
+    ensure!(
+        answers.first() == answers.get(1),
+        "the same request got another answer"
+    );
+    let mut executed = 0;
+    for run in std::fs::read_dir(out.join("offline/runs"))? {
+        let receipts = run?.path().join("outputs/receipts");
+        for step in 1..=answers.len() {
+            let receipt = std::fs::read_to_string(receipts.join(format!("step-{step}.json")))?;
+            let receipt: Value = serde_json::from_str(&receipt)?;
+            executed += usize::from(receipt.get("exit_code").is_some());
+        }
+    }
+    ensure!(
+        executed == 2,
+        "{executed} commands were executed, and not 2"
+    );
+    Ok(())
 }
 
 fn fresh(folder: &Path) -> Result<()> {
