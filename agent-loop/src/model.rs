@@ -1,5 +1,7 @@
 //! The model: what it is asked, and what it answers.
 
+mod cassette;
+mod fallback;
 #[cfg(feature = "openai")]
 pub mod openai;
 mod scripted;
@@ -16,6 +18,8 @@ use crate::ids::RequestId;
 use crate::private::Private;
 use crate::serde_as;
 
+pub use cassette::{Recording, Replay};
+pub use fallback::Fallback;
 pub use scripted::{ModelFn, ScriptedModel, model_fn};
 
 /// Proposes the next action.
@@ -190,6 +194,10 @@ pub struct ModelReply {
     /// How long the call waited in a queue, where that was said.
     #[serde(with = "serde_as::maybe_millis", rename = "queue_ms")]
     pub queue: Option<Duration>,
+    /// What the model thought before it answered, where the server told it apart. Nothing of it is
+    /// ever taken for an action or sent back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thoughts: Option<String>,
 }
 
 impl ModelReply {
@@ -203,7 +211,15 @@ impl ModelReply {
             cost: None,
             served_by: None,
             queue: None,
+            thoughts: None,
         }
+    }
+
+    /// Says what the model thought before it answered.
+    #[must_use]
+    pub fn thoughts(mut self, text: impl Into<String>) -> Self {
+        self.thoughts = Some(text.into());
+        self
     }
 
     /// Says why the model ended.

@@ -1,5 +1,8 @@
 //! What the model may do.
 
+mod approver;
+mod rules;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +14,9 @@ use crate::action::Action;
 use crate::digest::TreeHash;
 use crate::path::{InvalidPath, RelPath};
 
+pub use approver::{ApproverFn, TerminalApprover, approver_fn};
+pub use rules::{ActionKind, And, Rules};
+
 /// Decides about an action that the loop's own rules allow. It can narrow them and never widen:
 /// the paths of the attempt, the fixtures and the names of the checks are not up to a policy.
 ///
@@ -18,6 +24,15 @@ use crate::path::{InvalidPath, RelPath};
 pub trait Policy: Send + Sync {
     /// Decides about `action`.
     fn decide(&self, context: &PolicyContext, action: &Action) -> Decision;
+
+    /// This policy and `other`: the stricter decision counts, so the two together allow nothing
+    /// that one of them denies.
+    fn and<P: Policy>(self, other: P) -> And<Self, P>
+    where
+        Self: Sized,
+    {
+        And::new(self, other)
+    }
 }
 
 /// What a policy may want to know besides the action.
@@ -120,6 +135,17 @@ pub struct Approval {
     pub question: String,
     /// The action it is about.
     pub action: Action,
+}
+
+impl Approval {
+    /// The question about `action`.
+    #[must_use]
+    pub fn new(question: impl Into<String>, action: Action) -> Self {
+        Self {
+            question: question.into(),
+            action,
+        }
+    }
 }
 
 /// Answers what a policy asks.

@@ -21,7 +21,7 @@ use crate::serde_as;
 
 pub use memory::{Fault, FaultAt, MemoryWorkspace, Operation};
 #[cfg(feature = "polyaxon")]
-pub use sandbox::{InvalidFolder, SandboxWorkspace};
+pub use sandbox::{InvalidFolder, SandboxWorkspace, SandboxWorkspaces};
 
 /// A place with files in it, in which commands run.
 ///

@@ -31,6 +31,7 @@ mod models;
 mod redact;
 mod request;
 mod retry_after;
+mod stream;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -43,11 +44,12 @@ use self::endpoint::BaseUrl;
 use self::http::{Answer, Broken, Http};
 use self::redact::Redactor;
 use self::request::Settings;
-use super::{Model, ModelError, ModelErrorKind, ModelReply, ModelRequest, Price};
+use super::{Message, Model, ModelError, ModelErrorKind, ModelReply, ModelRequest, Price};
+use crate::ids::RequestId;
 
 pub use builder::{InvalidSetting, OpenAiBuilder};
 pub use models::ServedModel;
-pub use request::{LimitField, ResponseFormat};
+pub use request::{LimitField, ResponseFormat, Server};
 
 /// A model behind a chat-completions server. Cheap to share behind an `Arc`: it holds a pool of
 /// connections.
@@ -102,6 +104,26 @@ impl OpenAi {
         Ok(models::pick(&models, &self.settings.model).and_then(|model| model.window))
     }
 
+    /// Asks for one token, to find out whether the server answers at all: some say that they are
+    /// well when they are not, and only a chat shows it.
+    ///
+    /// # Errors
+    /// As a call of the model.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the call, which changes nothing.
+    pub async fn probe(&self, id: RequestId, deadline: Duration) -> Result<(), ModelError> {
+        let messages = [Message::user("Answer with one word.")];
+        let request = ModelRequest::new(id, &messages)
+            .max_output_tokens(1)
+            .deadline(deadline);
+        match self.complete(request).await {
+            // One token can be a blank.
+            Err(error) if error.kind != ModelErrorKind::Empty => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     async fn complete(&self, request: ModelRequest<'_>) -> Result<ModelReply, ModelError> {
         let body = self
             .settings
@@ -110,7 +132,14 @@ impl OpenAi {
         let url = self.base.route("/chat/completions");
         let id = request.id.as_str();
         let started = Instant::now();
-        let exchange = self.http.post(&url, id, body, request.deadline).await;
+        let exchange = match self.settings.stream {
+            true => {
+                self.http
+                    .post_streamed(&url, id, body, request.deadline)
+                    .await
+            }
+            false => self.http.post(&url, id, body, request.deadline).await,
+        };
         tracing::debug!(
             request = id,
             status = exchange.as_ref().ok().map(|answer| answer.status.as_u16()),

@@ -1,15 +1,21 @@
 //! A folder in a Polyaxon sandbox as a workspace.
 
-use std::sync::Arc;
+mod command;
+mod fresh;
+
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use polyaxon_client::{Effect, Error as ClientError};
 use polyaxon_sandbox::fs::{FileType, Fs, Ls, Mkdir, Stat, Write};
-use polyaxon_sandbox::process::{Signal, Termination};
-use polyaxon_sandbox::{AbsPath, Error, Exec, ExecResult, FileMode, SandboxClient};
+use polyaxon_sandbox::process::BgExec;
+use polyaxon_sandbox::{AbsPath, Error, FileMode, SandboxClient};
+
+use self::fresh::OtherUser;
 
 use super::{
     Capabilities, ExecReceipt, ExecSpec, Lookup, Precondition, StopState, Workspace, WorkspaceError,
@@ -20,12 +26,16 @@ use crate::manifest::{Entry, File, Manifest};
 use crate::path::RelPath;
 use crate::private::Private;
 
+pub use self::fresh::SandboxWorkspaces;
+
 /// The most entries of one listing: the service's own limit.
 const MOST_ENTRIES: u32 = 10_000;
 /// The most bytes that are read for one listing.
 const MOST_LISTED: u64 = 128 * 1024 * 1024;
 /// Files that are read at the same time for a listing.
 const AT_ONCE: usize = 8;
+/// How much of an output is kept of a command that is looked up.
+const KEPT: usize = 1 << 20;
 /// How much one request reads.
 const PAGE: u64 = 4 << 20;
 
@@ -36,7 +46,7 @@ const PAGE: u64 = 4 << 20;
 /// | links | each component of a path is looked at before it is used, and a link is refused. The service has no call that does both at once: a process in the sandbox can change a component in between |
 /// | conditional write | read, compare, write, read: right as long as the loop is the only writer |
 /// | listing | the service gives no digests, so every file is read |
-/// | command | one call; where its answer is lost, nothing on the wire can tell what became of it |
+/// | command | in the background, with a tag made of the folder's name and the request's id; where an answer is lost, it is found again by that tag, and never started twice |
 /// | [`fresh_dir`](Workspace::fresh_dir) | another folder beside it, which [`stop`](Workspace::stop) removes |
 ///
 /// Commands get relative names only: some services map the paths of their file calls.
@@ -46,6 +56,14 @@ pub struct SandboxWorkspace {
     root: AbsPath,
     role: Role,
     life_limit: Option<Duration>,
+    /// The name of the folder, in the names of commands.
+    name: String,
+    /// The user whom commands run as, where it is another one than the service's.
+    isolation: Option<OtherUser>,
+    /// The commands that were started.
+    started: Arc<Mutex<BTreeSet<RequestId>>>,
+    /// The command that runs.
+    running: Arc<Mutex<Option<BgExec>>>,
     /// Whether the service has answered once. Where it then is not there, it has gone.
     reached: Arc<AtomicBool>,
 }
@@ -85,6 +103,10 @@ impl SandboxWorkspace {
             root,
             role: Role::Sandbox,
             life_limit: None,
+            name: name.to_owned(),
+            isolation: None,
+            started: Arc::default(),
+            running: Arc::default(),
             reached,
         })
     }
@@ -267,25 +289,6 @@ impl SandboxWorkspace {
         Ok(entries.into_iter().chain(read).collect())
     }
 
-    async fn run(&self, spec: &ExecSpec) -> Result<ExecReceipt, WorkspaceError> {
-        let dir = match &spec.dir {
-            Some(dir) => self.absolute(dir.as_str())?,
-            None => self.root.clone(),
-        };
-        let mut exec = Exec::new(spec.argv.iter().cloned())
-            .workdir(dir.as_str())
-            .stdin(spec.stdin.clone())
-            .timeout(spec.limit);
-        for (name, value) in &spec.env {
-            exec = exec.env(name, value);
-        }
-        let result = self.answered(self.sandbox.process().exec(&exec).await);
-        match result {
-            Ok(result) => Ok(receipt(&result, spec.keep_bytes)),
-            Err(error) => Err(self.write_failed(&error)),
-        }
-    }
-
     async fn empty_folder(&self, id: &RequestId) -> Result<Self, WorkspaceError> {
         let beside: AbsPath = format!("{}.checks", self.root)
             .parse()
@@ -307,6 +310,7 @@ impl SandboxWorkspace {
         Ok(Self {
             root,
             role: Role::Folder,
+            running: Arc::default(),
             ..self.clone()
         })
     }
@@ -368,43 +372,13 @@ fn refused(problem: &str) -> WorkspaceError {
     WorkspaceError::Refused(Private::new(problem))
 }
 
-fn receipt(result: &ExecResult, keep: usize) -> ExecReceipt {
-    let signal = match &result.termination {
-        Termination::Signaled(signal) => Some(signal.as_str().to_owned()),
-        Termination::TimedOut => Some(Signal::Kill.as_str().to_owned()),
-        Termination::Exited(_) => None,
-    };
-    // The end of an output says how it ended.
-    let tail = |bytes: &[u8]| {
-        bytes
-            .get(bytes.len().saturating_sub(keep)..)
-            .unwrap_or_default()
-            .to_vec()
-    };
-    let (stdout, stderr) = (&result.stdout, &result.stderr);
-    let total = |output: &polyaxon_sandbox::process::Output| {
-        (!output.is_truncated()).then_some(output.bytes().len() as u64)
-    };
-    ExecReceipt {
-        exit_code: result.exit_code(),
-        signal,
-        timed_out: result.timed_out(),
-        duration: result.duration,
-        queue: None,
-        stdout: tail(stdout.bytes()),
-        stderr: tail(stderr.bytes()),
-        stdout_total: total(stdout),
-        stderr_total: total(stderr),
-        stdout_truncated: stdout.is_truncated() || stdout.bytes().len() > keep,
-        stderr_truncated: stderr.is_truncated() || stderr.bytes().len() > keep,
-        pipe_held: false,
-    }
-}
-
 impl Workspace for SandboxWorkspace {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
+            exec_lookup: true,
             lstat: true,
+            kills_tree: self.isolation.is_some(),
+            other_uid: self.isolation.is_some(),
             ttl: self.life_limit,
             ..Capabilities::default()
         }
@@ -443,18 +417,18 @@ impl Workspace for SandboxWorkspace {
     }
 
     /// # Cancel safety
-    /// Dropping the future closes the connection; the service then ends the command.
+    /// Dropping the future leaves the command running, until its limit or until
+    /// [`stop`](Workspace::stop).
     fn exec<'a>(
         &'a self,
-        _id: &'a RequestId,
+        id: &'a RequestId,
         spec: &'a ExecSpec,
     ) -> BoxFuture<'a, Result<ExecReceipt, WorkspaceError>> {
-        self.run(spec).boxed()
+        self.run(id, spec).boxed()
     }
 
-    fn lookup<'a>(&'a self, _id: &'a RequestId) -> BoxFuture<'a, Result<Lookup, WorkspaceError>> {
-        // A command of one call has no name on the wire.
-        futures::future::ready(Ok(Lookup::Unknown)).boxed()
+    fn lookup<'a>(&'a self, id: &'a RequestId) -> BoxFuture<'a, Result<Lookup, WorkspaceError>> {
+        self.find(id, KEPT).boxed()
     }
 
     fn fresh_dir<'a>(
@@ -466,6 +440,7 @@ impl Workspace for SandboxWorkspace {
 
     fn stop(&self) -> BoxFuture<'_, StopState> {
         async move {
+            self.end_running().await;
             let (asked, state) = match self.role {
                 Role::Sandbox => (self.sandbox.stop().await, StopState::Requested),
                 Role::Folder => (self.fs().rm_all(&self.root).await, StopState::Confirmed),

@@ -15,4 +15,6 @@ mod request;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]
+mod streamed;
+#[cfg(test)]
 mod stub;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_loop::model::openai::{LimitField, OpenAi, OpenAiBuilder, ResponseFormat};
+use agent_loop::model::openai::{LimitField, OpenAi, OpenAiBuilder, ResponseFormat, Server};
 use agent_loop::{Message, Model as _, ModelErrorKind, ModelRequest};
 use serde_json::json;
 use wiremock::matchers::method;
@@ -132,6 +132,41 @@ async fn what_is_not_set_is_not_sent() {
                 r#""max_tokens":1024,"response_format":{"type":"json_schema","json_schema":"#,
                 r#"{"name":"action","strict":true,"schema":{"a" : 1}}},"#,
                 r#""chat_template_kwargs":{"enable_thinking":true}}"#
+            ),
+        ),
+        (
+            |b| b.temperature(None).server(Server::Ollama).thinking(false),
+            Some("{}"),
+            concat!(
+                r#""max_tokens":1024,"response_format":{"type":"json_schema","json_schema":"#,
+                r#"{"name":"action","strict":true,"schema":{}}},"reasoning_effort":"none"}"#
+            ),
+        ),
+        (
+            |b| {
+                b.temperature(None)
+                    .server(Server::LlamaCppPython)
+                    .thinking(false)
+            },
+            Some("{}"),
+            r#""max_tokens":1024,"response_format":{"type":"json_object","schema":{}}}"#,
+        ),
+        (
+            |b| b.temperature(None).server(Server::Hosted).thinking(false),
+            None,
+            r#""max_completion_tokens":1024}"#,
+        ),
+        (
+            |b| {
+                b.temperature(None)
+                    .server(Server::Vllm)
+                    .thinking(false)
+                    .stream(true)
+            },
+            None,
+            concat!(
+                r#""max_tokens":1024,"chat_template_kwargs":{"enable_thinking":false},"#,
+                r#""stream":true,"stream_options":{"include_usage":true}}"#
             ),
         ),
     ];

@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use agent_loop::acceptance::UnittestAcceptance;
 use agent_loop::outcome::AcceptanceState;
-use agent_loop::workspace::{Lookup, Precondition, SandboxWorkspace, StopState};
+use agent_loop::workspace::{
+    Lookup, Precondition, SandboxWorkspace, SandboxWorkspaces, StopState, Workspaces as _,
+};
 use agent_loop::{
     Attempt, Digest, End, Entry, ExecSpec, File, Level, Model, Observer, Outcome, Paths, Record,
     RelPath, RequestId, RunDir, ScriptedModel, StopAtEnd, Task, Workspace, WorkspaceError,
 };
 use polyaxon_client::{Client, Config, Token};
-use polyaxon_local::LocalServer;
+use polyaxon_local::{Fault, FaultRule, LocalServer};
 use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
 
 const WRONG: &str = "def total(xs):\n    return 0\n";
@@ -24,6 +26,7 @@ const TESTS: &str = "import unittest, amounts\n\n\nclass T(unittest.TestCase):\n
 
 struct Place {
     server: LocalServer,
+    client: Client,
     sandbox: SandboxClient,
     workspace: SandboxWorkspace,
 }
@@ -40,6 +43,7 @@ async fn place() -> Place {
     let workspace = SandboxWorkspace::new(sandbox.clone(), "repair").unwrap();
     Place {
         server,
+        client,
         sandbox,
         workspace,
     }
@@ -137,7 +141,7 @@ async fn an_attempt_is_accepted_and_leaves_only_the_change() {
         place.sandbox.run_uuid().to_string()
     );
     assert_eq!(written["life_limit_s"], 1800);
-    assert_eq!(written["capabilities"]["exec_lookup"], false);
+    assert_eq!(written["capabilities"]["exec_lookup"], true);
     place.server.stop().await.unwrap();
 }
 
@@ -325,7 +329,90 @@ async fn a_command_ends_at_its_limit_and_keeps_the_end_of_its_output() {
     let spec = ExecSpec::new(["no-such-program"]);
     let error = workspace.exec(&id("t-1.1.3"), &spec).await.unwrap_err();
     assert!(matches!(error, WorkspaceError::Failed(_)), "{error:?}");
-    assert_eq!(workspace.lookup(&id("t-1.1.3")).await, Ok(Lookup::Unknown));
+    assert_eq!(
+        workspace.lookup(&id("t-1.1.3")).await,
+        Ok(Lookup::NeverStarted)
+    );
+}
+
+#[tokio::test]
+async fn a_command_whose_answer_is_lost_is_found_by_its_id_and_ran_once() {
+    let Place {
+        workspace, server, ..
+    } = &place().await;
+    put(workspace, "a", "x", Precondition::Absent)
+        .await
+        .unwrap();
+    let spec = ExecSpec::new(["sh", "-c", "echo run >>count; sleep 1; echo done"]);
+    // The command is started and the answer to that is lost; and the call is given up at once.
+    server.faults().add(
+        FaultRule::new(Fault::BadGateway)
+            .path("*/exec/bg")
+            .times(1)
+            .carried_out(),
+    );
+    let call = id("t-1.2.1");
+    let limit = Duration::from_millis(400);
+    let given_up = tokio::time::timeout(limit, workspace.exec(&call, &spec)).await;
+    assert!(given_up.is_err(), "{given_up:?}");
+    let mut found = workspace.lookup(&call).await.unwrap();
+    while found == Lookup::Running {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        found = workspace.lookup(&call).await.unwrap();
+    }
+    let Lookup::Finished(receipt) = found else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (receipt.exit_code, &receipt.stdout[..]),
+        (Some(0), &b"done\n"[..])
+    );
+    // The same id is the same command.
+    let again = workspace.exec(&call, &spec).await.unwrap();
+    assert_eq!(again.stdout, b"done\n");
+    assert_eq!(workspace.get(&path("count"), 99).await.unwrap(), b"run\n");
+}
+
+#[tokio::test]
+async fn a_fresh_sandbox_runs_commands_as_a_user_who_cannot_change_what_was_put() {
+    let Place { server, client, .. } = &place().await;
+    let spec = SandboxSpec::image("python:3.12-slim");
+    let places = SandboxWorkspaces::new(client.clone(), server.project().clone(), spec);
+    let (first, second) = (id("t-1.1.1"), id("t-1.2.1"));
+    let (place, other) = tokio::join!(places.fresh(&first), places.fresh(&second));
+    let (place, other) = (place.unwrap(), other.unwrap());
+    assert_ne!(
+        place.identity()["sandbox_run_uuid"],
+        other.identity()["sandbox_run_uuid"]
+    );
+    assert!(other.stop().await.is_requested());
+    let can = place.capabilities();
+    assert!(
+        can.other_uid && can.kills_tree && can.exec_lookup,
+        "{can:?}"
+    );
+    assert_eq!(can.ttl, Some(Duration::from_secs(1800)));
+    let file = File::new("fixture");
+    place
+        .put(&first, &path("work/t.py"), &file, Precondition::Absent)
+        .await
+        .unwrap();
+    let line = "echo x >t.py; echo x >new; mv ../work ../other; rm -f t.py; chmod 777 . t.py; \
+        echo x >../home/mine && cat ../home/mine; \
+        (setsid sh -c 'sleep 1; echo late >../home/late; sleep 60' &) ; id -u";
+    let spec = ExecSpec::new(["sh", "-c", line]).dir(path("work"));
+    let receipt = place.exec(&first, &spec).await.unwrap();
+    let said = String::from_utf8_lossy(&receipt.stdout).into_owned();
+    let user: u32 = said.strip_prefix("x\n").unwrap().trim().parse().unwrap();
+    assert!((60_000..65_000).contains(&user), "{said}");
+    let files = place.list().await.unwrap();
+    let names: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(names, ["home/mine", "work/t.py"]);
+    assert_eq!(files.get(&path("work/t.py")), Some(&file.entry()));
+    // What it left running was ended with it.
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert_eq!(place.list().await.unwrap(), files);
+    assert!(place.stop().await.is_requested());
 }
 
 /// Takes the service away when a kind of record is seen.
@@ -386,6 +473,7 @@ async fn the_end_of_the_workspace_is_the_end_of_the_sandbox() {
         workspace,
         sandbox,
         server: _server,
+        ..
     } = place().await;
     let outcome = attempt(Arc::new(workspace), script())
         .stop_at_end(StopAtEnd::Always)

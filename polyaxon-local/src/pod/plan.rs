@@ -118,6 +118,9 @@ pub(super) fn plan(root: &Path, visible: &[PathBuf], ids: Ids) -> io::Result<Pla
     for folder in visible {
         maker.read_only(folder)?;
     }
+    // As in a container: a command can run as another user. The folder above is closed to the
+    // other users of this machine.
+    fs::set_permissions(root, Permissions::from_mode(0o755))?;
     maker.resolver()?;
     maker.devices()?;
     maker.processes()?;
@@ -291,10 +294,9 @@ mod tests {
             }
             assert!(root.path().join(below).is_dir());
         }
-        let mode = fs::metadata(root.path().join("var/tmp"))
-            .unwrap()
-            .permissions()
-            .mode();
-        assert_eq!(mode & 0o7777, 0o1777);
+        for (folder, mode) in [("var/tmp", 0o1777), ("", 0o755)] {
+            let there = fs::metadata(root.path().join(folder)).unwrap();
+            assert_eq!(there.permissions().mode() & 0o7777, mode, "{folder:?}");
+        }
     }
 }

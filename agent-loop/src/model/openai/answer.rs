@@ -37,7 +37,9 @@ impl Reader<'_> {
             _ => Finish::Unknown,
         };
         let message = choice.get("message").unwrap_or(&Value::Null);
-        let text = self.text(message);
+        let thoughts =
+            nonblank(message, "reasoning").or_else(|| nonblank(message, "reasoning_content"));
+        let text = self.text(message, thoughts);
         if text.trim().is_empty() {
             if let Some(refusal) = nonblank(message, "refusal") {
                 return failed(ModelErrorKind::Refused, &format!("refused: {refusal}"));
@@ -65,7 +67,9 @@ impl Reader<'_> {
                  compare the prompt's example with the schema"
             );
         }
+        let thoughts = thoughts.filter(|thoughts| *thoughts != text);
         let mut reply = ModelReply::new(text).finish(finish).usage(usage);
+        reply.thoughts = thoughts.map(str::to_owned);
         reply.served_by = nonblank(&body, "model").map(|name| self.redactor.clean(name));
         Ok(reply)
     }
@@ -106,14 +110,12 @@ impl Reader<'_> {
     ///
     /// Where the model was told not to think, some servers put the whole answer into the field for
     /// thoughts. Where it may think, thoughts are never taken for an answer.
-    fn text(&self, message: &Value) -> String {
+    fn text(&self, message: &Value, thoughts: Option<&str>) -> String {
         let content = message.get("content").and_then(Value::as_str);
         let content = content.unwrap_or_default();
         if !content.trim().is_empty() || !self.thinking_off {
             return content.to_owned();
         }
-        let thoughts =
-            nonblank(message, "reasoning").or_else(|| nonblank(message, "reasoning_content"));
         match thoughts {
             Some(text) if serde_json::from_str::<serde_json::Map<_, _>>(text).is_ok() => {
                 tracing::debug!("the reply was taken from the field for thoughts");
@@ -302,8 +304,12 @@ mod tests {
             ),
         ];
         for (said, thinking_off, text) in table {
-            let read = read_with(200, message(&said, "stop"), thinking_off);
-            assert_eq!(read.ok().map(|reply| reply.text).as_deref(), text, "{said}");
+            let read = read_with(200, message(&said, "stop"), thinking_off).ok();
+            let told = read.as_ref().map(|reply| reply.text.as_str());
+            assert_eq!(told, text, "{said}");
+            // What was taken for the answer is no thought besides.
+            let thoughts = read.as_ref().and_then(|reply| reply.thoughts.as_ref());
+            assert_eq!(thoughts.is_some(), told == Some("x"), "{said}");
         }
     }
 

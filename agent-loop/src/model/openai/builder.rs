@@ -8,7 +8,7 @@ use super::OpenAi;
 use super::endpoint::BaseUrl;
 use super::http::Http;
 use super::redact::Redactor;
-use super::request::{LimitField, ResponseFormat, Settings};
+use super::request::{LimitField, ResponseFormat, Server, Settings, ThinkingField};
 use crate::model::Price;
 
 /// Fields that have a setting of their own, or that would change how the answer is to be read.
@@ -75,6 +75,8 @@ impl OpenAiBuilder {
                 limit_field: LimitField::default(),
                 response_format: ResponseFormat::default(),
                 thinking: None,
+                thinking_field: ThinkingField::default(),
+                stream: false,
                 extra: Map::new(),
             },
             price: None,
@@ -91,6 +93,23 @@ impl OpenAiBuilder {
     /// so the model server sees it too.
     pub fn token(mut self, key: impl Into<String>) -> Self {
         self.auth = Some((Scheme::Token, SecretString::from(key.into())));
+        self
+    }
+
+    /// Sets what differs from server to server: how a schema, the limit of tokens and thinking are
+    /// sent. Default: as for [`Server::Vllm`] and [`Server::LlamaCpp`].
+    pub fn server(mut self, server: Server) -> Self {
+        server.apply(&mut self.settings);
+        self
+    }
+
+    /// Has the reply sent piece by piece, with the usage at the end. Default: off.
+    ///
+    /// It is put together before anybody sees it. What is gained: a gateway that waits for the
+    /// first byte only so long is content, and a reply that goes on in blanks without end is cut
+    /// off, which frees the server.
+    pub fn stream(mut self, stream: bool) -> Self {
+        self.settings.stream = stream;
         self
     }
 
@@ -118,7 +137,8 @@ impl OpenAiBuilder {
         self
     }
 
-    /// Sends `chat_template_kwargs` with `enable_thinking`. Default: not sent.
+    /// Says whether the model may think before it answers: `chat_template_kwargs` with
+    /// `enable_thinking`, or what the [`server`](Self::server) wants instead. Default: not sent.
     ///
     /// Say `false` for Qwen3 and its like: a server that parses thoughts holds a reply to the schema
     /// only after the model has stopped thinking, which it may never do.
@@ -196,7 +216,8 @@ fn check(settings: &Settings) -> Result<(), InvalidSetting> {
         if TAKEN.contains(&name.as_str()) {
             return refuse("has a setting of its own or changes how answers are read");
         }
-        if name == "chat_template_kwargs" && settings.thinking.is_some() {
+        let says_thinking = ["chat_template_kwargs", "reasoning_effort"].contains(&name.as_str());
+        if says_thinking && settings.thinking.is_some() {
             return refuse("is written by the setting `thinking`");
         }
         // One request with both stops vLLM 0.11 for good: no later request is ever answered.
@@ -316,6 +337,7 @@ mod tests {
                 "limit_field": "max_tokens",
                 "response_format": "json_schema",
                 "thinking": false,
+                "stream": false,
                 "extra": {"api_key": "<not recorded>", "top_p": 0.9},
             })
         );

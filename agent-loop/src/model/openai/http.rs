@@ -6,10 +6,13 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValu
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 
 use super::endpoint::BaseUrl;
+use super::stream::Assembly;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// The largest answer that is read. A reply of a model is far smaller.
 const ANSWER_LIMIT: usize = 4 * 1024 * 1024;
+/// The same in pieces, of which each word has an envelope of some hundred bytes.
+const STREAM_LIMIT: usize = 16 * ANSWER_LIMIT;
 
 /// The connection pool for one server.
 pub(super) struct Http {
@@ -76,32 +79,59 @@ impl Http {
             .header(CONTENT_TYPE, "application/json")
             .header("x-request-id", request_id)
             .body(body);
-        self.exchange(request, deadline).await
+        self.exchange(request, "application/json", deadline).await
+    }
+
+    /// Posts a JSON document whose answer comes in pieces, and gives the answer as if it had come
+    /// whole.
+    pub(super) async fn post_streamed(
+        &self,
+        url: &str,
+        request_id: &str,
+        body: Vec<u8>,
+        deadline: Duration,
+    ) -> Result<Answer, Broken> {
+        let request = self
+            .client
+            .request(Method::POST, url)
+            .header(CONTENT_TYPE, "application/json")
+            .header("x-request-id", request_id)
+            .body(body);
+        // A refusal comes as a document.
+        let accept = "text/event-stream, application/json";
+        self.exchange(request, accept, deadline).await
     }
 
     /// Gets a document.
     pub(super) async fn get(&self, url: &str, deadline: Duration) -> Result<Answer, Broken> {
-        self.exchange(self.client.request(Method::GET, url), deadline)
-            .await
+        let request = self.client.request(Method::GET, url);
+        self.exchange(request, "application/json", deadline).await
     }
 
     async fn exchange(
         &self,
         mut request: RequestBuilder,
+        accept: &'static str,
         deadline: Duration,
     ) -> Result<Answer, Broken> {
         if let Some(value) = &self.authorization {
             request = request.header(AUTHORIZATION, value.clone());
         }
         let response = request
-            .header(ACCEPT, "application/json")
+            .header(ACCEPT, accept)
             .timeout(deadline)
             .send()
             .await
             .map_err(Broken::from)?;
         let status = response.status();
         let headers = response.headers().clone();
-        let (body, broken) = read(response).await;
+        let events = headers.get(CONTENT_TYPE).is_some_and(|value| {
+            value.as_bytes().starts_with(b"text/event-stream") && accept.starts_with("text/event")
+        });
+        let (body, broken) = match events {
+            true => read_events(response).await,
+            false => read(response).await,
+        };
         Ok(Answer {
             status,
             headers,
@@ -123,6 +153,36 @@ async fn read(mut response: reqwest::Response) -> (Vec<u8>, Option<Broken>) {
             }
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
             Err(error) => return (body, Some(error.into())),
+        }
+    }
+}
+
+/// Reads events up to the end of the answer, and puts them together. Leaving closes the connection,
+/// which ends the work of a server that is not at its end.
+async fn read_events(mut response: reqwest::Response) -> (Vec<u8>, Option<Broken>) {
+    let mut assembly = Assembly::default();
+    let mut size = 0;
+    let broken = loop {
+        match response.chunk().await {
+            Ok(None) => break None,
+            Ok(Some(chunk)) => {
+                size += chunk.len();
+                if assembly.feed(&chunk) {
+                    break None;
+                }
+                if size > STREAM_LIMIT {
+                    break Some(Broken::TooLarge);
+                }
+            }
+            Err(error) => break Some(error.into()),
+        }
+    };
+    match (assembly.document(), broken) {
+        (Some(document), _) => (document, None),
+        (None, Some(broken)) => (Vec::new(), Some(broken)),
+        (None, None) => {
+            let why = "the stream ended before the answer did".to_owned();
+            (Vec::new(), Some(Broken::Connection(why)))
         }
     }
 }

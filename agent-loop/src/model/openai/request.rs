@@ -18,6 +18,8 @@ pub(super) struct Settings {
     pub(super) limit_field: LimitField,
     pub(super) response_format: ResponseFormat,
     pub(super) thinking: Option<bool>,
+    pub(super) thinking_field: ThinkingField,
+    pub(super) stream: bool,
     pub(super) extra: Map<String, Value>,
 }
 
@@ -51,16 +53,86 @@ pub enum ResponseFormat {
     /// `response_format` with a strict `json_schema`, where the request has a schema.
     #[default]
     JsonSchema,
+    /// `response_format` with `json_object` and a `schema` beside it: the form of
+    /// llama-cpp-python's server, which llama.cpp's own takes too.
+    JsonObject,
     /// Not at all: for servers that know no schema. The loop checks every reply in any case.
     Off,
+}
+
+/// How a server is told whether the model may think.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ThinkingField {
+    /// `chat_template_kwargs: {"enable_thinking": …}`.
+    #[default]
+    Template,
+    /// `reasoning_effort: "none"`, where it may not; it may where nothing is sent.
+    Effort,
+    /// It is not told.
+    Omitted,
+}
+
+/// A server, for the settings that differ from server to server.
+///
+/// | server | schema | limit of tokens | thinking off |
+/// |---|---|---|---|
+/// | `Vllm`, `LlamaCpp` | `json_schema` | `max_tokens` | `chat_template_kwargs` |
+/// | `LlamaCppPython` | `json_object` with `schema` | `max_tokens` | not sent |
+/// | `Ollama` | `json_schema` | `max_tokens` | `reasoning_effort` |
+/// | `Hosted` | `json_schema`, strict | `max_completion_tokens` | not sent |
+///
+/// No server answers 429 but a hosted one: the others let calls wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Server {
+    /// vLLM. Without a reasoning parser it holds a reply to its schema from the first token.
+    Vllm,
+    /// llama.cpp's own server.
+    LlamaCpp,
+    /// The server of llama-cpp-python, another program.
+    LlamaCppPython,
+    /// Ollama. It may cut a prompt that is longer than its window without saying so.
+    Ollama,
+    /// A hosted service, as `OpenAI` is.
+    Hosted,
+}
+
+impl Server {
+    pub(super) fn apply(self, settings: &mut Settings) {
+        let (format, limit, thinking) = match self {
+            Self::Vllm | Self::LlamaCpp => (
+                ResponseFormat::JsonSchema,
+                LimitField::MaxTokens,
+                ThinkingField::Template,
+            ),
+            Self::LlamaCppPython => (
+                ResponseFormat::JsonObject,
+                LimitField::MaxTokens,
+                ThinkingField::Omitted,
+            ),
+            Self::Ollama => (
+                ResponseFormat::JsonSchema,
+                LimitField::MaxTokens,
+                ThinkingField::Effort,
+            ),
+            Self::Hosted => (
+                ResponseFormat::JsonSchema,
+                LimitField::MaxCompletionTokens,
+                ThinkingField::Omitted,
+            ),
+        };
+        settings.response_format = format;
+        settings.limit_field = limit;
+        settings.thinking_field = thinking;
+    }
 }
 
 impl Settings {
     /// The body for `request`. The error is a half sentence.
     pub(super) fn body(&self, request: &ModelRequest<'_>) -> Result<Vec<u8>, &'static str> {
         let schema = match (self.response_format, request.schema) {
-            (ResponseFormat::JsonSchema, Some(schema)) => Some(object(schema)?),
-            _ => None,
+            (ResponseFormat::Off, _) | (_, None) => None,
+            (_, Some(schema)) => Some(object(schema)?),
         };
         let body = Body {
             settings: self,
@@ -88,9 +160,11 @@ impl Settings {
             "limit_field": self.limit_field.name(),
             "response_format": match self.response_format {
                 ResponseFormat::JsonSchema => "json_schema",
+                ResponseFormat::JsonObject => "json_object",
                 ResponseFormat::Off => "off",
             },
             "thinking": self.thinking,
+            "stream": self.stream,
             "extra": self.extra.iter().map(shown).collect::<Map<_, _>>(),
         })
     }
@@ -130,17 +204,41 @@ impl Serialize for Body<'_> {
             map.serialize_entry(name, &self.limit)?;
         }
         if let Some(schema) = self.schema {
-            map.serialize_entry("response_format", &JsonSchema::new(schema))?;
+            match settings.response_format {
+                ResponseFormat::JsonObject => {
+                    let kind = "json_object";
+                    map.serialize_entry("response_format", &JsonObject { kind, schema })?;
+                }
+                _ => map.serialize_entry("response_format", &JsonSchema::new(schema))?,
+            }
         }
-        if let Some(thinking) = settings.thinking {
-            let kwargs = serde_json::json!({ "enable_thinking": thinking });
-            map.serialize_entry("chat_template_kwargs", &kwargs)?;
+        match (settings.thinking, settings.thinking_field) {
+            (Some(thinking), ThinkingField::Template) => {
+                let kwargs = serde_json::json!({ "enable_thinking": thinking });
+                map.serialize_entry("chat_template_kwargs", &kwargs)?;
+            }
+            (Some(false), ThinkingField::Effort) => {
+                map.serialize_entry("reasoning_effort", "none")?;
+            }
+            _ => {}
+        }
+        if settings.stream {
+            map.serialize_entry("stream", &true)?;
+            let options = serde_json::json!({ "include_usage": true });
+            map.serialize_entry("stream_options", &options)?;
         }
         for (name, value) in &settings.extra {
             map.serialize_entry(name, value)?;
         }
         map.end()
     }
+}
+
+#[derive(serde::Serialize)]
+struct JsonObject<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    schema: &'a RawValue,
 }
 
 #[derive(serde::Serialize)]
