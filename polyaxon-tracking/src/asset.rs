@@ -1,16 +1,22 @@
 //! Files that are kept with the run, a version a step: pictures, sounds, tables, models.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::artifact::stem;
+use crate::error::Error;
 use crate::event::Event;
+use crate::files::Source;
 use crate::kind::ArtifactKind;
 use crate::name::Name;
+use made::Table;
 
-/// A file or folder to be copied into the run, under a name and the step at which it is logged.
+mod made;
+
+/// A file or folder to be copied into the run, or made there, under a name and the step at which it
+/// is logged.
 ///
 /// # Examples
 /// ```
@@ -23,6 +29,8 @@ use crate::name::Name;
 #[must_use = "an Asset does nothing until it is passed to `log_asset`"]
 pub struct Asset {
     kind: ArtifactKind,
+    source: Source,
+    /// Its name and the end of that, where nothing else is said.
     path: PathBuf,
     name: Option<String>,
     form: Form,
@@ -36,6 +44,11 @@ enum Form {
     Audio {
         content_type: Option<String>,
     },
+    /// A sound that is made of samples.
+    Samples {
+        rate: u32,
+        count: usize,
+    },
     /// The extension is the type.
     Typed,
     Model {
@@ -46,10 +59,22 @@ enum Form {
 
 impl Asset {
     fn of(kind: ArtifactKind, path: impl Into<PathBuf>, form: Form) -> Self {
+        let path = path.into();
         Self {
             kind,
-            path: path.into(),
+            source: Source::Path(path.clone()),
+            path,
             name: None,
+            form,
+        }
+    }
+
+    fn made(kind: ArtifactKind, end: &str, name: String, bytes: Vec<u8>, form: Form) -> Self {
+        Self {
+            kind,
+            source: Source::Bytes(bytes),
+            path: PathBuf::from(format!("{}.{end}", kind.as_str())),
+            name: Some(name),
             form,
         }
     }
@@ -68,6 +93,51 @@ impl Asset {
     pub fn audio(path: impl Into<PathBuf>) -> Self {
         let form = Form::Audio { content_type: None };
         Self::of(ArtifactKind::Audio, path, form)
+    }
+
+    /// A sound of one channel, made of its samples from -1 to 1, so many a second. It becomes a WAV
+    /// file with 16 bits a sample, and is kept in memory until that is written.
+    pub fn samples(
+        name: impl Into<String>,
+        samples: impl IntoIterator<Item = f32>,
+        rate: u32,
+    ) -> Self {
+        let samples: Vec<f32> = samples.into_iter().collect();
+        let form = Form::Samples {
+            rate,
+            count: samples.len(),
+        };
+        let bytes = made::wave(&samples, rate);
+        Self::made(ArtifactKind::Audio, "wav", name.into(), bytes, form)
+    }
+
+    /// A table, made of its columns and rows. It becomes a CSV file with the numbers of the rows in
+    /// front, and is kept in memory until that is written.
+    ///
+    /// # Errors
+    /// [`Error::InvalidEvent`] where a row has more or fewer cells than there are columns.
+    pub fn table(
+        name: impl Into<String>,
+        columns: impl IntoIterator<Item = impl Into<String>>,
+        rows: impl IntoIterator<Item = Vec<impl Into<Value>>>,
+    ) -> Result<Self, Error> {
+        let bytes = table(columns, rows)?.to_csv().into_bytes();
+        let kind = ArtifactKind::Dataframe;
+        Ok(Self::made(kind, "csv", name.into(), bytes, Form::Typed))
+    }
+
+    /// As [`table`](Self::table), for people: a table of HTML.
+    ///
+    /// # Errors
+    /// As [`table`](Self::table).
+    pub fn table_page(
+        name: impl Into<String>,
+        columns: impl IntoIterator<Item = impl Into<String>>,
+        rows: impl IntoIterator<Item = Vec<impl Into<Value>>>,
+    ) -> Result<Self, Error> {
+        let bytes = table(columns, rows)?.to_html().into_bytes();
+        let kind = ArtifactKind::Dataframe;
+        Ok(Self::made(kind, "html", name.into(), bytes, Form::Typed))
     }
 
     /// A film; its type is the end of its name: `gif`, `mp4`.
@@ -126,8 +196,9 @@ impl Asset {
         self.kind
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// Where it comes from; to be asked once.
+    pub(crate) fn take_source(&mut self) -> Source {
+        std::mem::replace(&mut self.source, Source::Bytes(Vec::new()))
     }
 
     pub(crate) fn chosen_name(&self) -> String {
@@ -136,7 +207,7 @@ impl Asset {
     }
 
     /// The path of its copy below the run's folder, and the event that says so.
-    pub(crate) fn place(self, name: &Name, step: Option<i64>, is_folder: bool) -> (String, Event) {
+    pub(crate) fn place(self, name: &Name, step: Option<i128>, is_folder: bool) -> (String, Event) {
         let extension = match is_folder {
             true => None,
             false => stem(&self.path).1.or_else(|| self.usual_extension()),
@@ -156,7 +227,7 @@ impl Asset {
     fn usual_extension(&self) -> Option<String> {
         let extension = match self.form {
             Form::Path => "png",
-            Form::Audio { .. } => "wav",
+            Form::Audio { .. } | Form::Samples { .. } => "wav",
             Form::Typed if self.kind == ArtifactKind::Video => "gif",
             Form::Typed => "csv",
             Form::Kind | Form::Model { .. } => return None,
@@ -171,6 +242,12 @@ impl Asset {
             kind: Option<ArtifactKind>,
             #[serde(skip_serializing_if = "Option::is_none")]
             framework: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            sample_rate: Option<f64>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            num_channels: Option<u8>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            length_frames: Option<usize>,
             path: &'a str,
             #[serde(skip_serializing_if = "Option::is_none")]
             content_type: Option<&'a str>,
@@ -180,6 +257,9 @@ impl Asset {
         let mut payload = Payload {
             kind: None,
             framework: None,
+            sample_rate: None,
+            num_channels: None,
+            length_frames: None,
             path,
             content_type: None,
             spec: None,
@@ -188,6 +268,12 @@ impl Asset {
             Form::Kind => payload.kind = Some(self.kind),
             Form::Path => {}
             Form::Audio { content_type } => payload.content_type = content_type.as_deref(),
+            Form::Samples { rate, count } => {
+                payload.sample_rate = Some((*rate).into());
+                payload.num_channels = Some(1);
+                payload.length_frames = Some(*count);
+                payload.content_type = Some("audio/wav");
+            }
             Form::Typed => payload.content_type = extension,
             Form::Model { framework, spec } => {
                 payload.framework = framework.as_deref();
@@ -195,6 +281,24 @@ impl Asset {
             }
         }
         Event::certain(self.kind, &payload)
+    }
+}
+
+fn table(
+    columns: impl IntoIterator<Item = impl Into<String>>,
+    rows: impl IntoIterator<Item = Vec<impl Into<Value>>>,
+) -> Result<Table, Error> {
+    let columns: Vec<String> = columns.into_iter().map(Into::into).collect();
+    let rows = rows.into_iter();
+    let rows: Vec<Vec<Value>> = rows
+        .map(|row| row.into_iter().map(Into::into).collect())
+        .collect();
+    match rows.iter().all(|row| row.len() == columns.len()) {
+        true => Ok(Table { columns, rows }),
+        false => Err(Error::InvalidEvent {
+            kind: ArtifactKind::Dataframe,
+            problem: "a row has as many cells as there are columns",
+        }),
     }
 }
 
@@ -250,6 +354,18 @@ mod tests {
                 Some(3),
                 "assets/file/gen_3.v1.bin",
                 r#"{"kind":"file","path":"assets/file/gen_3.v1.bin"}"#,
+            ),
+            (
+                Asset::samples("beep", [0.0, 1.0], 8000),
+                Some(2),
+                "assets/audio/beep_2.wav",
+                r#"{"sample_rate":8000.0,"num_channels":1,"length_frames":2,"path":"assets/audio/beep_2.wav","content_type":"audio/wav"}"#,
+            ),
+            (
+                Asset::table("scores", ["a"], [vec![1]]).unwrap(),
+                Some(2),
+                "assets/dataframe/scores_2.csv",
+                r#"{"path":"assets/dataframe/scores_2.csv","content_type":"csv"}"#,
             ),
         ];
         let mut names = Names::default();

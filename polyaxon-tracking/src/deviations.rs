@@ -28,6 +28,7 @@
 //! | two processes that begin a file can cut each other's header | a file gets its name with its header in it, and lines are appended whole |
 //! | the hash of a folder depends on the order of its listing | files are read in the order of their paths |
 //! | the hash of `env.json` is that of a Python object's text | of the bytes of the file |
+//! | the hash of an object is that of its text in Python | a hash is of bytes: [`ArtifactRef::hash_of`](crate::ArtifactRef::hash_of) |
 //! | `env.json` has arguments, an interpreter and its packages | process, host, system, user and program: arguments can hold secrets |
 //! | a default table has the extension `V1ArtifactKind.CSV` | `csv` |
 //! | standard output is captured, and echoed to standard error | what is to be kept is handed to [`LogCapture`](crate::LogCapture); the streams are left alone |
@@ -43,6 +44,7 @@
 //! | every pass uploads whole files and posts all summaries | what has changed, and large files once they have grown by half |
 //! | a file that is gone here is deleted on the server | nothing is ever deleted |
 //! | a value that is told by `log_metric` is posted as an output, and again from its file | once, from its file |
+//! | a change of nothing is sent: no tags, for one | no change is no call |
 //! | raw lineage records can lack a direction and have unknown kinds | they are references: [`ArtifactRef::named`](crate::ArtifactRef::named) |
 //! | two headers, `header_name` and `header_value`, come along by mistake | they do not |
 //! | the configuration, token included, is printed with errors | no error or log holds a token |
@@ -56,6 +58,7 @@
 //! | a cached `.project` goes before the run of the pod | the pod's run goes first |
 //! | an explicit project in a pod loses the run's id | it must be the pod's: [`Error::OtherProject`](crate::Error::OtherProject) |
 //! | a cached `.run` is continued | only a run that the program names |
+//! | events can be switched off, and are then dropped with a warning | they are always kept |
 //! | a run of somebody else logs no events unless told to | it logs them: nothing is dropped with a warning |
 //! | the environment, the code and the machine's load are logged unless told not to | where [`Tracking`](crate::Tracking) says so; `POLYAXON_COLLECT_RESOURCES` is followed |
 //! | `end` of a run that goes nowhere raises | it works; see [`Tracking::no_op`](crate::Tracking::no_op) |
@@ -71,10 +74,11 @@
 //! | a run without lineage is not uploaded | it is |
 //! | an archive replaces the run's whole folder on the server | files are sent one by one, and none is deleted |
 //! | `.polyaxonignore` leaves files out | all files are sent, but for links and what is in `.git` |
+//! | a pull fetches one archive, which two pulls at once can mix up | file by file |
 //! | a pull removes the local folder first | it replaces files, and the record comes last |
 //!
 //! # What is not offered
 //!
-//! Pictures, sounds and tables come as files, not as arrays; steps are integers of 64 bits and times
-//! are instants in UTC; tags are lists and not YAML; a hash is of bytes and not of an object; there
-//! is no catalogue of stores, so no path in one.
+//! Pictures and films come as files, not as arrays: encoding them is the program's. Tags are lists and
+//! not YAML in a text; a kind is one of the platform's. There is no catalogue of stores, so no path in
+//! one.

@@ -26,9 +26,29 @@ pub(crate) fn replace_for_good(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// What becomes a file or folder of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Source {
+    Path(PathBuf),
+    Bytes(Vec<u8>),
+}
+
+/// Puts it at `to`.
+pub(crate) fn put(from: &Source, to: &Path) -> io::Result<()> {
+    match from {
+        Source::Path(from) => copy(from, to),
+        Source::Bytes(bytes) => {
+            if let Some(folder) = to.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            replace(to, bytes)
+        }
+    }
+}
+
 /// Copies a file, or a folder with all that is in it, so that nobody sees half of a file. What is
 /// no file, such as a pipe, is refused; links are followed to files and not to folders.
-pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
     }

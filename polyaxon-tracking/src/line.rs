@@ -32,11 +32,10 @@ pub(crate) fn push_payload(text: &mut String, kind: ArtifactKind, stamp: Stamp, 
         return;
     }
     text.push_str("\n{\"timestamp\": \"");
-    time::push(text, stamp.timestamp, ' ');
+    time::push_civil(text, stamp.time, stamp.offset, ' ');
     text.push_str("\", \"step\": ");
     match stamp.step {
-        // Writing to a `String` cannot fail.
-        Some(step) => drop(write!(text, "{step}")),
+        Some(step) => push_step(text, step),
         None => text.push_str("null"),
     }
     let _ = write!(text, ", \"{kind}\": ");
@@ -47,11 +46,19 @@ pub(crate) fn push_payload(text: &mut String, kind: ArtifactKind, stamp: Stamp, 
 fn push_fields(text: &mut String, stamp: Stamp) {
     text.push('\n');
     if let Some(step) = stamp.step {
-        let _ = write!(text, "{step}");
+        push_step(text, step);
     }
     text.push('|');
-    time::push(text, stamp.timestamp, ' ');
+    time::push_civil(text, stamp.time, stamp.offset, ' ');
     text.push('|');
+}
+
+fn push_step(text: &mut String, step: i128) {
+    // Nearly all fit, and are written faster so. Writing to a `String` cannot fail.
+    let _ = match i64::try_from(step) {
+        Ok(step) => write!(text, "{step}"),
+        Err(_) => write!(text, "{step}"),
+    };
 }
 
 /// Appends a JSON string of which every character is ASCII.
@@ -85,7 +92,7 @@ mod tests {
     use super::*;
     use crate::metrics::At;
 
-    fn at(step: Option<i64>) -> Stamp {
+    fn at(step: Option<i128>) -> Stamp {
         let instant: Timestamp = "2024-01-02T03:04:05.5Z".parse().unwrap();
         let at = step.map_or(At::now(), At::step).timestamp(instant);
         at.stamp().unwrap()
@@ -97,8 +104,8 @@ mod tests {
             (Some(-1), "\n-1|2024-01-02 03:04:05.500000+00:00|0.5"),
             (None, "\n|2024-01-02 03:04:05.500000+00:00|0.5"),
             (
-                Some(i64::MAX),
-                "\n9223372036854775807|2024-01-02 03:04:05.500000+00:00|0.5",
+                Some(1 << 70),
+                "\n1180591620717411303424|2024-01-02 03:04:05.500000+00:00|0.5",
             ),
         ];
         for (step, expected) in table {

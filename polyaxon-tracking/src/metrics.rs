@@ -1,6 +1,8 @@
 //! Metrics: numbers over steps and time, and their form in event files.
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
 
 use crate::error::Error;
 
@@ -20,8 +22,16 @@ use crate::error::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an At does nothing until it is passed to `log_metric`"]
 pub struct At {
-    step: Option<i64>,
-    timestamp: Option<Timestamp>,
+    step: Option<i128>,
+    time: Option<Time>,
+    offset: Offset,
+}
+
+/// A point on the time line, or on a clock of which nobody knows the zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Time {
+    Instant(Timestamp),
+    Civil(DateTime),
 }
 
 impl At {
@@ -29,67 +39,80 @@ impl At {
     pub fn now() -> Self {
         Self {
             step: None,
-            timestamp: None,
+            time: None,
+            offset: Offset::UTC,
         }
     }
 
-    /// At a step. Steps may come in any order and more than once.
-    pub fn step(step: i64) -> Self {
+    /// At a step. Steps may come in any order and more than once. Those beyond 64 bits are kept as
+    /// they are; the platform's summaries have them as texts.
+    pub fn step(step: impl Into<i128>) -> Self {
         Self {
-            step: Some(step),
-            timestamp: None,
+            step: Some(step.into()),
+            ..Self::now()
         }
     }
 
     /// When the value was measured, to the microsecond. Default: when it is logged.
     pub fn timestamp(mut self, instant: Timestamp) -> Self {
-        self.timestamp = Some(instant);
+        self.time = Some(Time::Instant(instant));
+        self
+    }
+
+    /// With which offset from UTC the instant is written. It stays the same instant. Default:
+    /// none, which is `+00:00`.
+    pub fn offset(mut self, offset: Offset) -> Self {
+        self.offset = offset;
+        self
+    }
+
+    /// When the value was measured by a clock of which nobody knows the zone. It is written
+    /// without an offset, which readers take for UTC. An earlier
+    /// [`timestamp`](Self::timestamp) is forgotten.
+    pub fn civil(mut self, time: DateTime) -> Self {
+        self.time = Some(Time::Civil(time));
         self
     }
 
     /// The step, where there is one.
-    pub(crate) fn step_number(self) -> Option<i64> {
+    pub(crate) fn step_number(self) -> Option<i128> {
         self.step
     }
 
     /// The values for the file. The clock is read here, in the caller.
     pub(crate) fn stamp(self) -> Result<Stamp, Error> {
-        let timestamp = self.timestamp.unwrap_or_else(Timestamp::now);
+        let time = self.time.unwrap_or_else(|| Time::Instant(Timestamp::now()));
+        let (time, offset) = match time {
+            Time::Instant(instant) => (self.offset.to_datetime(instant), Some(self.offset)),
+            Time::Civil(time) => (time, None),
+        };
         // Year zero and those before it cannot be read by the platform.
-        if timestamp < FIRST_INSTANT {
+        if time.year() < 1 {
             return Err(Error::OutOfRange {
                 what: "the timestamp",
-                given: timestamp.to_string(),
+                given: time.to_string(),
                 range: "the years 1 to 9999",
             });
         }
         Ok(Stamp {
             step: self.step,
-            timestamp,
+            time,
+            offset,
         })
     }
 }
 
-/// The first second of the year 1.
-const FIRST_INSTANT: Timestamp = Timestamp::constant(-62_135_596_800, 0);
-
-impl From<i64> for At {
-    fn from(step: i64) -> Self {
-        Self::step(step)
-    }
+macro_rules! step {
+    ($($number:ty),* $(,)?) => {$(
+        impl From<$number> for At {
+            fn from(step: $number) -> Self {
+                Self::step(step)
+            }
+        }
+    )*};
 }
 
-impl From<i32> for At {
-    fn from(step: i32) -> Self {
-        Self::step(step.into())
-    }
-}
-
-impl From<u32> for At {
-    fn from(step: u32) -> Self {
-        Self::step(step.into())
-    }
-}
+step!(i128, i64, i32, u64, u32);
 
 mod sealed {
     #[expect(unnameable_types, reason = "what seals the trait")]
@@ -139,8 +162,10 @@ metric_value! {
 /// Where a value belongs, with nothing left open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
-    pub(crate) step: Option<i64>,
-    pub(crate) timestamp: Timestamp,
+    pub(crate) step: Option<i128>,
+    pub(crate) time: DateTime,
+    /// None where nobody knows it.
+    pub(crate) offset: Option<Offset>,
 }
 
 #[cfg(test)]
@@ -160,8 +185,9 @@ mod tests {
     #[test]
     fn an_instant_before_the_first_year_is_refused() {
         let first: Timestamp = "0001-01-01T00:00:00Z".parse().unwrap();
-        assert_eq!(first, FIRST_INSTANT);
         At::now().timestamp(first).stamp().unwrap();
+        let west = At::now().timestamp(first).offset(Offset::constant(-1));
+        west.stamp().unwrap_err();
         let before = first - jiff::SignedDuration::from_nanos(1);
         let error = At::now().timestamp(before).stamp().unwrap_err();
         assert!(

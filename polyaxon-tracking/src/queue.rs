@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 
 use crate::artifact::{Reference, RunFolder};
 use crate::error::Error;
+use crate::files::Source;
 use crate::kind::SeriesKey;
 use crate::metrics::Stamp;
 use crate::name::Name;
@@ -44,10 +45,10 @@ pub(crate) enum Command {
     Abandon,
 }
 
-/// A file or folder that comes into the run's folder, and what is logged once it is there.
+/// A file or folder that comes into the run's folder, or is made there, and what is logged once it is there.
 #[derive(Debug)]
 pub(crate) struct Copying {
-    pub(crate) from: PathBuf,
+    pub(crate) from: Source,
     pub(crate) to: PathBuf,
     pub(crate) then: Then,
 }

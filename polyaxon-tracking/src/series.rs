@@ -41,8 +41,9 @@ impl MetricSeries {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MetricPoint {
-    /// The step that it was logged at.
-    pub step: Option<i64>,
+    /// The step that it was logged at. The platform's have no bounds; these are more than anybody
+    /// counts to.
+    pub step: Option<i128>,
     /// When it was measured; a time without an offset is read as UTC. None where the file names an
     /// instant that has no form here, such as the end of the year 9999.
     pub timestamp: Option<Timestamp>,
@@ -75,27 +76,19 @@ pub fn read_metric_series(path: impl AsRef<Path>) -> Result<MetricSeries, Error>
     let path = path.as_ref();
     let mut series = MetricSeries::default();
     let file = open(path).map_err(Error::io("read", path))?;
-    read_rows(file, |line| {
-        match line.and_then(|row| MetricPoint::of(&row)) {
-            Some(point) => series.points.push(point),
-            None => series.unreadable_lines += 1,
-        }
+    read_rows(file, |line| match line {
+        Some(row) => series.points.push(MetricPoint {
+            step: row.step,
+            timestamp: time::read(row.timestamp),
+            value: row.value,
+        }),
+        None => series.unreadable_lines += 1,
     })
     .map_err(Error::io("read", path))?
     .ok_or_else(|| Error::NotMetricEvents {
         path: path.to_owned(),
     })?;
     Ok(series)
-}
-
-impl MetricPoint {
-    fn of(row: &Row<'_>) -> Option<Self> {
-        Some(Self {
-            step: row.step.map(i64::try_from).transpose().ok()?,
-            timestamp: time::read(row.timestamp),
-            value: row.value,
-        })
-    }
 }
 
 /// One line, as near to its text as its readers need it.
@@ -279,16 +272,16 @@ mod tests {
     }
 
     #[test]
-    fn a_step_beyond_64_bits_is_not_read_as_another_one() {
+    fn a_step_beyond_64_bits_is_read_as_it_is() {
         let series = read(b"step|timestamp|metric\n9223372036854775808|t|1.0").unwrap();
-        assert_eq!((series.points.len(), series.unreadable_lines), (0, 1));
+        assert_eq!(series.points[0].step, Some(1 << 63));
     }
 
     proptest! {
         #[test]
         fn what_is_written_is_read_back(
             events in prop::collection::vec(
-                (any::<Option<i64>>(), 0..4_102_444_800_000_000_i64, any::<f64>()), 0..20),
+                (any::<Option<i128>>(), 0..4_102_444_800_000_000_i64, any::<f64>()), 0..20),
         ) {
             let mut text = String::from(HEADER);
             let mut expected = Vec::new();
@@ -320,7 +313,7 @@ mod tests {
         fn a_cut_costs_the_last_line_at_most(count in 1..5_usize, cut in 0..200_usize) {
             let mut text = String::from(HEADER);
             for step in 0..count {
-                let at = At::step(i64::try_from(step).unwrap()).timestamp(Timestamp::UNIX_EPOCH);
+                let at = At::step(i128::try_from(step).unwrap()).timestamp(Timestamp::UNIX_EPOCH);
                 push_number(&mut text, at.stamp().unwrap(), 0.125);
             }
             let cut = cut.min(text.len());

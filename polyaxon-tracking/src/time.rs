@@ -9,7 +9,12 @@ use jiff::{SignedDuration, Timestamp};
 /// Appends `2026-01-31<separator>12:00:00.000123+00:00`: UTC, six digits of a fraction, or none
 /// where they are zero. What is finer than a microsecond is cut off.
 pub(crate) fn push(text: &mut String, instant: Timestamp, separator: char) {
-    let at = Offset::UTC.to_datetime(instant);
+    let utc = Some(Offset::UTC);
+    push_civil(text, Offset::UTC.to_datetime(instant), utc, separator);
+}
+
+/// As [`push`], of a time with an offset, or with none.
+pub(crate) fn push_civil(text: &mut String, at: DateTime, offset: Option<Offset>, separator: char) {
     // Writing to a `String` cannot fail.
     let _ = write!(
         text,
@@ -25,7 +30,15 @@ pub(crate) fn push(text: &mut String, instant: Timestamp, separator: char) {
     if micros != 0 {
         let _ = write!(text, ".{micros:06}");
     }
-    text.push_str("+00:00");
+    let Some(seconds) = offset.map(Offset::seconds) else {
+        return;
+    };
+    let sign = if seconds < 0 { '-' } else { '+' };
+    let seconds = seconds.unsigned_abs();
+    let _ = write!(text, "{sign}{:02}:{:02}", seconds / 3600, seconds / 60 % 60);
+    if seconds % 60 != 0 {
+        let _ = write!(text, ":{:02}", seconds % 60);
+    }
 }
 
 /// The form of `run.plx.json` and `lineages.plx.json`.
@@ -81,6 +94,24 @@ mod tests {
             push(&mut text, instant.parse().unwrap(), ' ');
             assert_eq!(text, expected);
             assert_eq!(iso(instant.parse().unwrap()), expected.replace(' ', "T"));
+        }
+    }
+
+    #[test]
+    fn an_offset_is_written_as_it_is_and_none_is_not() {
+        let at: DateTime = "2024-01-02T03:04:05".parse().unwrap();
+        let table = [
+            (None, ""),
+            (Some(0), "+00:00"),
+            (Some(19_800), "+05:30"),
+            (Some(-12_600), "-03:30"),
+            (Some(1_172), "+00:19:32"),
+        ];
+        for (seconds, expected) in table {
+            let mut text = String::new();
+            let offset = seconds.map(|seconds| Offset::from_seconds(seconds).unwrap());
+            push_civil(&mut text, at, offset, ' ');
+            assert_eq!(text, format!("2024-01-02 03:04:05{expected}"));
         }
     }
 

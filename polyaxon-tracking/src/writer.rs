@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::artifact::RunFolder;
 use crate::error::Error;
-use crate::files;
+use crate::files::{self, Source};
 use crate::kind::{EXTENSION, Place, SeriesKey};
 use crate::line::push_number;
 use crate::lineage::Lineages;
@@ -272,14 +272,18 @@ impl Writer {
     }
 
     fn copy(&mut self, copying: Copying) {
-        let copied = files::copy(&copying.from, &copying.to);
+        let copied = files::put(&copying.from, &copying.to);
         match copied {
             Ok(()) => match copying.then {
                 Then::Line(key, line) => self.push_line(key, &line),
                 Then::Artifact(name, reference) => self.refer(&name, reference),
             },
             Err(cause) => {
-                self.lose(Missing::Copy, copying.from, cause);
+                let path = match copying.from {
+                    Source::Path(from) => from,
+                    Source::Bytes(_) => copying.to,
+                };
+                self.lose(Missing::Copy, path, cause);
                 self.room.give_back(1);
             }
         }

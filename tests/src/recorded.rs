@@ -14,6 +14,7 @@ mod requests;
 mod stub;
 mod values;
 
+pub use known::{Why, decision_on};
 pub use replay::replay;
 
 /// A recorded case.
@@ -39,6 +40,11 @@ struct Call {
     args: Vec<Value>,
     #[serde(default)]
     kwargs: serde_json::Map<String, Value>,
+    #[serde(default)]
+    returns: Option<Value>,
+    /// The error that Python raised.
+    #[serde(default)]
+    raises: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -90,7 +96,7 @@ pub struct Outcome {
     /// How often Python makes a request again that it has made already.
     pub repeats: usize,
     /// Differences, and why they are.
-    pub known: Vec<(String, &'static str)>,
+    pub known: Vec<(String, Why)>,
     /// Differences that nobody has explained.
     pub unknown: Vec<String>,
     /// Calls that have no counterpart, and those that are refused.

@@ -6,6 +6,7 @@ use super::{Intake, TrackedRun};
 use crate::artifact::{self, ArtifactRef};
 use crate::asset::Asset;
 use crate::error::Error;
+use crate::files::Source;
 use crate::kind::SeriesKey;
 use crate::line::push_payload;
 use crate::metrics::At;
@@ -97,30 +98,37 @@ impl TrackedRun {
         intake.free_for_folder(&from, &to)?;
         let name = intake.names.claim_one(NameUse::Artifact, &name)?;
         let then = Then::Artifact(name, reference);
+        let from = Source::Path(from);
         permit.send([Command::Copy(Box::new(Copying { from, to, then }))])
     }
 
-    /// Copies a file or folder into the run under its name and step, and logs an event that says
-    /// where it is: a picture, a sound, a table, a version of a model. Without a step, a file
+    /// Copies a file or folder into the run under its name and step, or makes one, and logs an event
+    /// that says where it is: a picture, a sound, a table, a version of a model. Without a step, a file
     /// replaces the one before.
     ///
     /// The writer copies soon after the call, as for [`log_artifact`](Self::log_artifact).
     ///
     /// # Errors
     /// As [`log_artifact`](Self::log_artifact) and [`log_event`](Self::log_event).
-    pub fn log_asset(&self, at: impl Into<At>, asset: Asset) -> Result<(), Error> {
+    pub fn log_asset(&self, at: impl Into<At>, mut asset: Asset) -> Result<(), Error> {
         let at = at.into();
         let stamp = at.stamp()?;
-        let from = self.original(asset.path())?;
+        let from = match asset.take_source() {
+            Source::Path(path) => Source::Path(self.original(&path)?),
+            made @ Source::Bytes(_) => made,
+        };
+        let is_folder = matches!(&from, Source::Path(path) if path.is_dir());
         let kind = asset.kind();
         let mut intake = self.intake()?;
         let permit = self.sink().reserve(1)?;
         let name = intake
             .names
             .claim_one(NameUse::Event(kind), &asset.chosen_name())?;
-        let (path, event) = asset.place(&name, at.step_number(), from.is_dir());
+        let (path, event) = asset.place(&name, at.step_number(), is_folder);
         let to = self.folder.join(&path);
-        intake.free_for_folder(&from, &to)?;
+        if let Source::Path(from) = &from {
+            intake.free_for_folder(from, &to)?;
+        }
         let mut line = String::new();
         push_payload(&mut line, kind, stamp, event.payload());
         let then = Then::Line(SeriesKey::event(kind, name), line);

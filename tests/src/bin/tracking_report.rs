@@ -2,10 +2,11 @@
 //!
 //! `tracking_report [-v] [CASE]`: `-v` shows every difference.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write as _;
 
-use polyaxon_tests::recorded::{cases, replay};
+use polyaxon_tests::recorded::{Why, cases, replay};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -24,6 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let only = arguments.iter().find(|argument| *argument != "-v");
     let program = std::env::current_exe()?;
     let (mut files, mut requests, mut repeats, mut unknown) = ((0, 0), (0, 0), 0, 0);
+    let mut reasons: BTreeMap<Why, usize> = BTreeMap::new();
     for case in cases() {
         if only.is_some_and(|only| *only != case.case) {
             continue;
@@ -44,13 +46,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         for note in &outcome.notes {
             writeln!(out, "    {}: {}", note.call, note.why)?;
         }
-        let mut reasons: Vec<&str> = outcome.known.iter().map(|(_, why)| *why).collect();
-        reasons.sort_unstable();
-        reasons.dedup();
-        for why in reasons {
-            let of_it = outcome.known.iter().filter(|(_, known)| *known == why);
-            writeln!(out, "    {} different: {why}", of_it.clone().count())?;
-            for (what, _) in of_it.filter(|_| is_verbose) {
+        let mut of_case: BTreeMap<Why, Vec<&str>> = BTreeMap::new();
+        for (what, why) in &outcome.known {
+            of_case.entry(*why).or_default().push(what);
+        }
+        for (why, whats) in of_case {
+            *reasons.entry(why).or_default() += whats.len();
+            writeln!(out, "    {} different: {why}", whats.len())?;
+            for what in whats.iter().filter(|_| is_verbose) {
                 writeln!(out, "        {what}")?;
             }
         }
@@ -62,6 +65,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         out,
         "run-lifecycle: not made here: calls of the runs API, which are no tracking"
     )?;
+    writeln!(out, "differences, all cases together:")?;
+    for (why, count) in &reasons {
+        writeln!(out, "{count:6}  {why}")?;
+    }
     writeln!(
         out,
         "files identical {} of {}, requests matched {} of {} ({repeats} more are Python's repeats of \

@@ -194,6 +194,12 @@ impl Places {
                         *value = "<length>".into();
                     }
                 }
+                // A whole number is the same in JSON with a fraction of zero and without.
+                if let Some(done) = members.get_mut("progress")
+                    && let Some(whole) = done.as_f64().filter(|done| done.fract() == 0.0)
+                {
+                    *done = Value::from(whole);
+                }
                 let kind = members
                     .get("kind")
                     .and_then(Value::as_str)

