@@ -194,10 +194,32 @@ pub enum Error {
         /// The cause.
         source: BoxError,
     },
+    /// A file of this machine cannot be written. The server was only read from.
+    #[error("{} cannot be written", path.display())]
+    #[non_exhaustive]
+    Disk {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The cause.
+        source: BoxError,
+    },
     /// A run that was waited for has ended.
     #[error("run {run} has ended as {status}{}", said(reason.as_deref(), message.as_deref()))]
     #[non_exhaustive]
     RunEnded {
+        /// The run.
+        run: RunUuid,
+        /// Its final status.
+        status: RunStatus,
+        /// The reason of the last condition.
+        reason: Option<String>,
+        /// The message of the last condition.
+        message: Option<String>,
+    },
+    /// A run was created, and has ended before it could start: it could not be compiled.
+    #[error("run {run} was created, and has ended as {status}{}", said(reason.as_deref(), message.as_deref()))]
+    #[non_exhaustive]
+    CreatedRunEnded {
         /// The run.
         run: RunUuid,
         /// Its final status.
@@ -229,10 +251,12 @@ impl Error {
     #[must_use]
     pub fn effect(&self) -> Effect {
         match self {
-            Self::Config(_) | Self::InvalidInput(_) | Self::Token(_) => Effect::NotApplied,
+            Self::Config(_) | Self::InvalidInput(_) | Self::Token(_) | Self::Disk { .. } => {
+                Effect::NotApplied
+            }
             Self::Api(error) => error.effect,
             Self::Transport { effect, .. } => *effect,
-            Self::Decode { .. } => Effect::Applied,
+            Self::Decode { .. } | Self::CreatedRunEnded { .. } => Effect::Applied,
             // A wait changes nothing by itself.
             Self::RunEnded { .. } | Self::WaitTimedOut { .. } => Effect::NotApplied,
         }

@@ -16,6 +16,7 @@ pub mod cancel;
 pub mod contract;
 pub mod golden;
 pub mod local;
+pub mod queries;
 pub mod recorded;
 
 /// The examples of the READMEs compile.

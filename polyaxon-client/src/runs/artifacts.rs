@@ -32,7 +32,7 @@ pub struct ArtifactTree {
 /// use polyaxon_client::runs::Upload;
 ///
 /// let report = Upload::new("target/report.html", "outputs/report.html")
-///     .on_progress(|sent| println!("{sent} bytes"));
+///     .on_progress(|sent, total| println!("{sent} of {total} bytes"));
 /// ```
 #[derive(Clone)]
 #[must_use = "an Upload does nothing until it is passed to `upload`"]
@@ -40,7 +40,7 @@ pub struct Upload {
     from: PathBuf,
     to: String,
     store: Option<String>,
-    progress: Option<Arc<dyn Fn(u64) + Send + Sync>>,
+    progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
 }
 
 impl fmt::Debug for Upload {
@@ -69,9 +69,9 @@ impl Upload {
         self
     }
 
-    /// Is told how many bytes of the file were sent so far. Where a call is repeated it begins
+    /// Is told how many bytes of the file were sent so far, and of how many. Where a call is repeated it begins
     /// anew.
-    pub fn on_progress(mut self, tell: impl Fn(u64) + Send + Sync + 'static) -> Self {
+    pub fn on_progress(mut self, tell: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
         self.progress = Some(Arc::new(tell));
         self
     }
@@ -136,8 +136,18 @@ impl Runs {
         namespace: &str,
         run: RunUuid,
     ) -> Result<BTreeMap<String, u64>, Error> {
+        self.artifact_sizes_below(namespace, run, "").await
+    }
+
+    /// The same, of a folder and those in it. The paths are below the run's folder.
+    pub(super) async fn artifact_sizes_below(
+        &self,
+        namespace: &str,
+        run: RunUuid,
+        folder: &str,
+    ) -> Result<BTreeMap<String, u64>, Error> {
         let mut sizes = BTreeMap::new();
-        let mut folders = vec![String::new()];
+        let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
             let tree = self.artifact_tree(namespace, run, &folder).await?;
             let below = |name: &str| match folder.is_empty() {

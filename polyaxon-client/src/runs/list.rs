@@ -5,38 +5,37 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use serde::Deserialize;
 
-use super::{Run, Runs};
+use super::{Run, RunQuery, Runs, Sort};
 use crate::error::{Error, InvalidInput};
 use crate::transport::{Answer, Operation};
 
-/// How many runs a page has where [`Runs::all`] asks. A platform was seen to serve 1000.
-const PAGE: u32 = 200;
+/// How many runs a page has where the caller does not say. A platform was seen to serve 1000.
+pub(super) const PAGE: u32 = 200;
 
 /// What a list is to hold, and in which order.
 ///
-/// The query is text of the platform's own language: `field:value` terms, joined by a comma.
-/// Values from elsewhere belong into [`term`](Self::term), which quotes them.
+/// [`matching`](Self::matching) and [`sorted`](Self::sorted) are typed; [`query`](Self::query) and
+/// [`sort`](Self::sort) take the platform's own language as it is, for what those do not offer.
 ///
 /// # Examples
 /// ```
-/// use polyaxon_client::runs::ListRuns;
+/// use polyaxon_client::runs::{ListRuns, RunQuery, Sort, SortField};
 ///
+/// let labs = RunQuery::new().kind().eq("service").name().eq("lab");
 /// let list = ListRuns::new()
-///     .query("kind:service")
-///     .term("name", "lab")?
-///     .sort("-created_at")
+///     .matching(&labs)?
+///     .sorted(&Sort::descending(SortField::CREATED_AT))
 ///     .limit(20);
-/// assert_eq!(list.query_text(), r#"kind:service,name:"lab""#);
-/// assert!(ListRuns::new().term("name", "a|b").is_err());
+/// assert_eq!(list.query_text(), r#"kind:"service",name:"lab",live_state:1"#);
 /// # Ok::<(), polyaxon_client::InvalidInput>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "a ListRuns does nothing until it is passed to `runs().list`"]
 pub struct ListRuns {
     terms: Vec<String>,
-    sort: Option<String>,
-    limit: Option<u32>,
-    offset: u64,
+    pub(super) sort: Option<String>,
+    pub(super) limit: Option<u32>,
+    pub(super) offset: u64,
 }
 
 impl ListRuns {
@@ -45,40 +44,29 @@ impl ListRuns {
         Self::default()
     }
 
-    /// Adds a condition in the platform's query language: `status:running|starting`. Runs have to
-    /// fit all conditions. One with `OR` in it goes into parentheses, or it swallows the others.
+    /// Adds a condition in the platform's query language, as it is: `status:running|starting`. Runs
+    /// have to fit all conditions. One with `OR` in it goes into parentheses, or it swallows the
+    /// others.
     pub fn query(mut self, text: impl Into<String>) -> Self {
         self.terms.push(text.into());
         self
     }
 
-    /// Adds the condition that `field` is this text. The text is quoted, so that it is not taken
-    /// for a number.
+    /// Adds the conditions of `query`.
     ///
     /// # Errors
-    /// Where the language cannot hold it: a value with a comma, a parenthesis, a bar or a quote,
-    /// quoted or not; a field of other letters than `a-z`, `A-Z`, `0-9`, `_` with one dot at most.
-    pub fn term(self, field: &str, value: &str) -> Result<Self, InvalidInput> {
-        let letters = |part: &str| {
-            !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        };
-        let (name, key) = field.split_once('.').unwrap_or((field, "key"));
-        if !letters(name) || !letters(key) {
-            let problem = format!("{field:?} cannot be queried by");
-            return Err(InvalidInput::new("field", problem));
-        }
-        if value.is_empty()
-            || value.contains([',', '(', ')', '|', '"', '\\'])
-            || value.chars().any(char::is_control)
-        {
-            let problem = format!("{value:?} cannot be a value of a query");
-            return Err(InvalidInput::new("value", problem));
-        }
-        Ok(self.query(format!("{field}:\"{value}\"")))
+    /// What [`RunQuery::text`] gives back: a key, a value or a list that the language cannot say.
+    pub fn matching(self, query: &RunQuery) -> Result<Self, InvalidInput> {
+        Ok(self.query(query.text()?))
+    }
+
+    /// The order.
+    pub fn sorted(self, order: &Sort) -> Self {
+        self.sort(order.to_string())
     }
 
     /// The order: fields joined by a comma, `-` before one for descending. The platform ignores a
-    /// field that it does not know. `created_at` and `-created_at` stay the same while runs change.
+    /// field that it does not know: [`sorted`](Self::sorted) refuses one. `created_at` and `-created_at` stay the same while runs change.
     pub fn sort(mut self, fields: impl Into<String>) -> Self {
         self.sort = Some(fields.into());
         self
@@ -195,30 +183,4 @@ fn date_of(answer: &Answer) -> Option<Timestamp> {
     // The form of HTTP is one of those of mail, but for the name of the zone.
     let text = text.replace("GMT", "+0000");
     Some(rfc2822::parse(&text).ok()?.timestamp())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_that_the_language_cannot_hold_is_refused() {
-        for bad in ["", "a,b", "(a)", "a|b", "a\"b", "a\nb", "a\\"] {
-            let error = ListRuns::new().term("name", bad).unwrap_err();
-            assert_eq!(error.field(), "value", "{bad:?}");
-        }
-        for bad in [
-            "",
-            "a b",
-            "a-b",
-            "meta_info.",
-            "meta_info.a.b",
-            "meta_info.a-b",
-        ] {
-            let error = ListRuns::new().term(bad, "x").unwrap_err();
-            assert_eq!(error.field(), "field", "{bad:?}");
-        }
-        let fine = ListRuns::new().term("meta_info.a_1", "é 1%").unwrap();
-        assert_eq!(fine.query_text(), "meta_info.a_1:\"é 1%\"");
-    }
 }

@@ -293,6 +293,12 @@ pub struct Run {
     /// Where it runs.
     #[serde(default)]
     pub settings: Option<RunSettings>,
+    /// Whether lists have it. Lists themselves do not say.
+    #[serde(default)]
+    pub live_state: Option<LiveState>,
+    /// The run that it was made from, by a restart or a copy.
+    #[serde(default)]
+    pub original: Option<OriginalRun>,
 }
 
 impl Run {
@@ -316,6 +322,8 @@ impl Run {
             meta_info: None,
             content: None,
             settings: None,
+            live_state: None,
+            original: None,
         }
     }
 
@@ -330,6 +338,57 @@ impl Run {
     pub fn awaits_approval(&self) -> bool {
         self.pending.as_deref() == Some("approval")
     }
+}
+
+/// Whether lists have a run. A run that is gone is still found by its id: this says so, not a 404.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "i64", into = "i64")]
+#[non_exhaustive]
+pub enum LiveState {
+    /// They have it.
+    Live,
+    /// Only those that ask for archived runs.
+    Archived,
+    /// No list has it: it is deleted, or about to be.
+    Deleted,
+    /// A number this version does not know.
+    Other(i64),
+}
+
+impl From<i64> for LiveState {
+    fn from(number: i64) -> Self {
+        match number {
+            1 => Self::Live,
+            0 => Self::Archived,
+            -1 => Self::Deleted,
+            other => Self::Other(other),
+        }
+    }
+}
+
+impl From<LiveState> for i64 {
+    fn from(state: LiveState) -> Self {
+        match state {
+            LiveState::Live => 1,
+            LiveState::Archived => 0,
+            LiveState::Deleted => -1,
+            LiveState::Other(number) => number,
+        }
+    }
+}
+
+/// The run that another was made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OriginalRun {
+    /// Its id.
+    pub uuid: RunUuid,
+    /// Its name.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// How: `restart`, `copy`, `cache`.
+    #[serde(default)]
+    pub kind: Option<String>,
 }
 
 /// Where a run runs.
@@ -389,6 +448,21 @@ mod tests {
             assert_eq!(condition.kind, RunStatus::Running);
             assert_eq!(condition.reason, None);
             assert!(condition.last_update_time.is_some());
+        }
+    }
+
+    #[test]
+    fn a_live_state_is_written_as_it_was_read() {
+        let table = [
+            (1, LiveState::Live),
+            (0, LiveState::Archived),
+            (-1, LiveState::Deleted),
+            (7, LiveState::Other(7)),
+        ];
+        for (number, state) in table {
+            let read: LiveState = serde_json::from_value(number.into()).unwrap();
+            assert_eq!(read, state);
+            assert_eq!(serde_json::to_value(read).unwrap(), number);
         }
     }
 

@@ -65,18 +65,30 @@ impl Runs {
         port: u16,
         route: ServiceRoute,
     ) -> Result<Url, Error> {
+        let path = self.service_path(namespace, run, port, route)?;
+        let mut url = self.transport().host().clone();
+        let base = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&format!("{base}{path}"));
+        Ok(url)
+    }
+
+    /// The path of a port of a service, below the host's base path.
+    pub(super) fn service_path(
+        &self,
+        namespace: &str,
+        run: RunUuid,
+        port: u16,
+        route: ServiceRoute,
+    ) -> Result<String, InvalidInput> {
         check_namespace(namespace)?;
         if port == 0 {
-            return Err(InvalidInput::new("port", "is 0").into());
+            return Err(InvalidInput::new("port", "is 0"));
         }
         let (owner, name) = (self.project().owner(), self.project().name());
         let route = route.as_str();
-        let mut url = self.transport().host().clone();
-        let base = url.path().trim_end_matches('/').to_owned();
-        url.set_path(&format!(
-            "{base}/{route}/v1/{namespace}/{owner}/{name}/runs/{run}/{port}"
-        ));
-        Ok(url)
+        Ok(format!(
+            "/{route}/v1/{namespace}/{owner}/{name}/runs/{run}/{port}"
+        ))
     }
 }
 

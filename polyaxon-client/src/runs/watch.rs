@@ -186,7 +186,7 @@ impl Runs {
 }
 
 /// The error of a run that has come to another end.
-fn ended(statuses: Statuses) -> Error {
+pub(super) fn ended(statuses: Statuses) -> Error {
     let (reason, message) = match statuses.status_conditions.into_iter().next_back() {
         Some(condition) => (condition.reason, condition.message),
         None => (None, None),

@@ -31,8 +31,8 @@ pub(super) struct Form {
     progress: Option<Progress>,
 }
 
-/// Is told how many bytes of the file were handed to the connection.
-pub(super) type Progress = Arc<dyn Fn(u64) + Send + Sync>;
+/// Is told how many bytes of the file were handed to the connection, and how many there are.
+pub(super) type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 impl fmt::Debug for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,7 +111,7 @@ impl Form {
                 }
                 let left = left.saturating_sub(bytes.len() as u64);
                 if let Some(tell) = progress {
-                    tell(length.saturating_sub(left));
+                    tell(length.saturating_sub(left), length);
                 }
                 Ok(Some((bytes.freeze(), (Some(file), left))))
             }

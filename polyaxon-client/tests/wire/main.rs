@@ -11,8 +11,10 @@ use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 mod connection;
+mod health;
 mod repeat;
 mod runs;
+mod saved;
 mod streams;
 mod stub;
 mod tracked;

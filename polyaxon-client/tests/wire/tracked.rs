@@ -91,7 +91,7 @@ async fn a_file_is_sent_as_a_form_whole_and_again_after_a_failure() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
     let upload = Upload::new(&file, "outputs/deep/a.bin")
-        .on_progress(move |sent| tell.lock().unwrap().push(sent));
+        .on_progress(move |sent, total| tell.lock().unwrap().push((sent, total)));
     let runs = client_of(&server.uri()).runs(&project());
     runs.upload("ns", run_uuid(), &upload).await.unwrap();
     let requests = server.received_requests().await.unwrap();
@@ -118,7 +118,12 @@ async fn a_file_is_sent_as_a_form_whole_and_again_after_a_failure() {
         assert_eq!(length, expected.len().to_string());
     }
     let told = told.lock().unwrap();
-    assert_eq!(told.iter().filter(|sent| **sent == 200_000).count(), 2);
+    assert_eq!(
+        told.iter()
+            .filter(|told| **told == (200_000, 200_000))
+            .count(),
+        2
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
-use polyaxon_client::runs::{ListRuns, Run, RunStatus, Runs};
+use polyaxon_client::runs::{ListRuns, Run, RunQuery, RunStatus, Runs};
 use polyaxon_client::{Client, InvalidInput, ProjectRef};
 use serde_json::Value;
 use tokio::time::sleep;
@@ -130,21 +130,29 @@ impl Find {
 
     /// What the platform can choose by; the rest is chosen here.
     fn list(&self) -> ListRuns {
-        let mut list = ListRuns::new().query("kind:service");
+        let mut query = RunQuery::new().kind().eq("service");
         if self.ended == Ended::LeftOut {
-            list = list.query("status:~failed|upstream_failed|stopped|skipped|succeeded");
+            query = query.status_not_in([
+                RunStatus::Failed,
+                RunStatus::UpstreamFailed,
+                RunStatus::Stopped,
+                RunStatus::Skipped,
+                RunStatus::Succeeded,
+            ]);
         }
-        // Tags cannot be queried everywhere.
-        let terms = [
-            ("name", &self.name),
-            ("meta_info.launch_id", &self.launch_id),
-        ];
-        for (field, value) in terms {
-            if let Some(Ok(with)) = value.as_ref().map(|value| list.clone().term(field, value)) {
-                list = with;
-            }
+        // Tags cannot be queried everywhere, and not each name everywhere.
+        let said = |query: &RunQuery| query.text().is_ok();
+        if let Some(name) = &self.name {
+            query = Some(query.clone().name().eq(name))
+                .filter(said)
+                .unwrap_or(query);
         }
-        list
+        if let Some(id) = &self.launch_id {
+            let launched = query.clone().meta(LAUNCH_ID).eq(id);
+            query = Some(launched).filter(said).unwrap_or(query);
+        }
+        let text = query.text().unwrap_or_default();
+        ListRuns::new().query(text)
     }
 
     fn fits(&self, run: &Run, now: Timestamp) -> bool {
@@ -401,12 +409,20 @@ mod tests {
     #[test]
     fn what_the_platform_cannot_choose_by_is_chosen_here() {
         let asked = |find: Find| find.list().query_text();
-        let open = "kind:service,status:~failed|upstream_failed|stopped|skipped|succeeded";
-        assert_eq!(asked(Find::tagged("t")), open);
-        assert_eq!(asked(Find::named("lab")), format!("{open},name:\"lab\""));
-        assert_eq!(asked(Find::named("a,b")), open);
+        let open = "kind:\"service\",status:~\"failed\"|\"upstream_failed\"|\"stopped\"|\"skipped\"\
+                    |\"succeeded\",status:~nil";
+        let live = ",live_state:1";
+        assert_eq!(asked(Find::tagged("t")), format!("{open}{live}"));
+        assert_eq!(
+            asked(Find::named("lab")),
+            format!("{open},name:\"lab\"{live}")
+        );
+        assert_eq!(asked(Find::named("a|b")), format!("{open}{live}"));
         let of_launch = Find::any().launch_id("x1").with_ended();
-        assert_eq!(asked(of_launch), "kind:service,meta_info.launch_id:\"x1\"");
+        assert_eq!(
+            asked(of_launch),
+            "kind:\"service\",meta_info.launch_id:\"x1\",live_state:1"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use http::Method;
-use polyaxon_client::runs::{CreateRun, ListRuns, RunStatus, Wait};
+use polyaxon_client::runs::{CreateRun, ListRuns, RunQuery, RunStatus, Wait};
 use polyaxon_client::{Client, Effect, ProjectRef, RunUuid};
 use polyaxon_local::{Fault, FaultRule, LocalServer};
 use polyaxon_sandbox::{
@@ -199,7 +199,11 @@ async fn a_list_has_all_pages_and_the_clock_of_the_platform() {
     assert_eq!(ids(&page.runs), [created[5], created[4]]);
     assert!(page.answered_at.is_some());
     let one = runs
-        .list(&ListRuns::new().term("name", "run-3").unwrap())
+        .list(
+            &ListRuns::new()
+                .matching(&RunQuery::new().name().eq("run-3"))
+                .unwrap(),
+        )
         .await
         .unwrap();
     assert_eq!(ids(&one.runs), [created[3]]);

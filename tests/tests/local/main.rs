@@ -12,5 +12,6 @@ mod lifecycle;
 mod memory;
 mod mistakes;
 mod once;
+mod queries;
 mod terminals;
 mod transfers;

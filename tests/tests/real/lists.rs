@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use polyaxon_client::RunUuid;
-use polyaxon_client::runs::{CreateRun, ListRuns, Run};
+use polyaxon_client::runs::{CreateRun, ListRuns, Run, RunQuery};
 use polyaxon_sandbox::{Error, Find, SandboxClient, SandboxSpec, Sandboxes};
 use serde_json::json;
 
@@ -108,7 +108,9 @@ async fn a_list_has_all_pages_in_order() {
     let page = ListRuns::new().sort("created_at").limit(2).offset(1);
     let page = runs.list(&page).await.unwrap();
     assert_eq!(ids(&page.runs), [created[5], created[4]]);
-    let one = ListRuns::new().term("name", "run-3").unwrap();
+    let one = ListRuns::new()
+        .matching(&RunQuery::new().name().eq("run-3"))
+        .unwrap();
     assert_eq!(ids(&runs.list(&one).await.unwrap().runs), [created[3]]);
     let error = runs
         .list(&ListRuns::new().query("no such"))

@@ -1,6 +1,12 @@
 //! Tests against servers that others made. `cargo xtask real` provides them, and runs exactly these.
 
 #[cfg(test)]
+mod comparison;
+#[cfg(test)]
+mod ends;
+#[cfg(test)]
+mod evaluation;
+#[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod model;
@@ -14,6 +20,8 @@ mod program;
 mod provided;
 #[cfg(test)]
 mod python_client;
+#[cfg(test)]
+mod queries;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::body::{member, object};
 use super::list::{List, page};
 use super::statuses::read_condition;
 use super::{Api, Result, RunPath, find_project, find_run, to_json};
-use crate::control::query::RUNS;
+use crate::control::query::{ARTIFACTS, RUNS};
 use crate::control::record::{Given, LiveState, Record};
 use crate::control::store::{Refused, StorePath};
 use crate::control::{Operation, Problem, Run, patch};
@@ -39,7 +39,8 @@ const OF_CREATED: [&str; 11] = [
     "settings",
 ];
 /// The members of a run that lists leave out.
-const NOT_IN_LISTS: [&str; 6] = [
+const NOT_IN_LISTS: [&str; 7] = [
+    ARTIFACTS,
     "content",
     "raw_content",
     "readme",
@@ -120,7 +121,7 @@ pub(super) async fn list(
     let mut runs: Vec<_> = control
         .runs_of(&project)
         .iter()
-        .map(|run| to_json(run))
+        .map(|run| with_artifacts(run))
         .filter(|run| filter.mentions("live_state") || run.get("live_state") == Some(&json!(1)))
         .filter(|run| filter.fits(run))
         .collect();
@@ -129,6 +130,17 @@ pub(super) async fn list(
         run.retain(|name, _| !NOT_IN_LISTS.contains(&name.as_str()));
     }
     Ok(Json(page(&list, runs, &headers, &uri)))
+}
+
+/// The run with its lineage, which lists can be asked by.
+fn with_artifacts(run: &Run) -> Map<String, Value> {
+    let mut item = to_json(run);
+    let record = run.record();
+    let name = record.given.name.as_deref();
+    let artifacts = record.artifacts.iter();
+    let artifacts: Vec<_> = artifacts.map(|one| one.to_json(run, name).into()).collect();
+    item.insert(ARTIFACTS.to_owned(), Value::Array(artifacts));
+    item
 }
 
 /// `GET runs/{uuid}`
