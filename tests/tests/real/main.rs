@@ -1,6 +1,8 @@
 //! Tests against servers that others made. `cargo xtask real` provides them, and runs exactly these.
 
 #[cfg(test)]
+mod agent;
+#[cfg(test)]
 mod comparison;
 #[cfg(test)]
 mod ends;
