@@ -25,6 +25,8 @@ const VERSION: u32 = 1;
 /// | `<digest of tenant and request id>.json` | the receipt |
 /// | `<the same>.files/` | the artifacts of its answer |
 /// | `lock` | held as long as the value lives: a folder has one controller |
+///
+/// Nothing is removed by itself: a request whose receipt is gone would be carried out again.
 #[derive(Debug)]
 pub struct Receipts {
     folder: PathBuf,

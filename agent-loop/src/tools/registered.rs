@@ -128,3 +128,88 @@ impl<T: Tool> AnyTool for Typed<T> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use schemars::JsonSchema;
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::tools::{Bundle, InputId, ResolvedInputs};
+
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Arguments {
+        dataset: InputId,
+        #[serde(default)]
+        most: Option<u8>,
+    }
+
+    struct Echo;
+
+    impl Tool for Echo {
+        type Arguments = Arguments;
+        type Result = String;
+
+        fn contract(&self) -> Contract {
+            Contract::new("echo", "…")
+        }
+
+        fn inputs<'a>(&self, arguments: &'a Arguments) -> Vec<&'a InputId> {
+            vec![&arguments.dataset]
+        }
+
+        fn command(
+            &self,
+            arguments: &Arguments,
+            inputs: &ResolvedInputs,
+        ) -> Result<ToolCommand, Refusal> {
+            let path = inputs.path(&arguments.dataset)?;
+            let most = arguments.most.unwrap_or_default().to_string();
+            Ok(ToolCommand::new(["echo", path, &most]))
+        }
+
+        fn evaluate(&self, _arguments: &Arguments, result: String) -> Evaluation {
+            Evaluation::accept(result)
+        }
+    }
+
+    /// For a tenant that has one input, `a.1`.
+    fn prepare(arguments: &str) -> Result<Prepared, Refusal> {
+        let tenant = Tenant::new("acme");
+        let inputs = ApprovedInputs::new();
+        let inputs = inputs.approve(tenant.clone(), "a.1".parse().unwrap(), Bundle::new());
+        let echo = Registered::new(Echo).unwrap();
+        echo.prepare(arguments, &inputs, &tenant)
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_model_says_is_a_known_command_or_nothing(text in prop_oneof![
+            "\\PC{0,40}",
+            r#"\{"dataset": ?"(a.1|b|\.\./a|a.1\u0000)"(, ?"(most|path|dataset)": ?("?[0-9]{1,3}"?|null|-1))?\}( \{\})?"#,
+        ]) {
+            if let Ok(prepared) = prepare(&text) {
+                let argv = prepared.command.argv;
+                let most: u8 = argv[2].parse().unwrap();
+                prop_assert_eq!(&argv[..2], ["echo", "inputs/a.1"]);
+                let json: Value = serde_json::from_str(&text).unwrap();
+                let said = json.get("most").and_then(Value::as_u64).unwrap_or_default();
+                prop_assert_eq!(u64::from(most), said);
+                let mut members = json.as_object().unwrap().keys();
+                prop_assert!(members.all(|name| name == "dataset" || name == "most"), "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn a_result_is_read_as_its_type_and_as_nothing_else() {
+        let prepared = prepare(r#"{"dataset": "a.1"}"#).unwrap();
+        let read = |bytes: &[u8]| (prepared.evaluate)(bytes);
+        assert_eq!(read(b" \"x\"\n").unwrap(), Evaluation::accept("x"));
+        for wrong in [&b""[..], b"1", b"\"x", b"\"x\" \"y\"", b"\"\xff\""] {
+            read(wrong).unwrap_err();
+        }
+    }
+}

@@ -252,6 +252,33 @@ async fn a_call_that_is_dropped_goes_on_and_is_found() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_dropped_before_its_start_is_known_not_to_have_started() {
+    let place = Place::start().await;
+    let controller = place.controller(Line::harmful());
+    place.spoil(r#"{"fault": {"stall_after": 0}, "method": "POST", "path": "*/fs/write"}"#);
+    let asked = call("r.1", &counted("count"));
+    {
+        let mut dropped = std::pin::pin!(controller.call(&place.session, &asked));
+        while place.server.faults().applied() == 0 {
+            let soon = tokio::time::timeout(Duration::from_millis(20), &mut dropped).await;
+            soon.unwrap_err();
+        }
+    }
+    let open = controller.receipts().open_calls().unwrap();
+    assert_eq!((open.len(), open[0].may_have_started), (1, false));
+    place.server.faults().clear();
+    let answer = controller.call(&place.session, &asked).await;
+    assert_eq!(
+        answer.outcome,
+        ToolOutcome::Succeeded,
+        "{}",
+        place.last_detail()
+    );
+    assert_eq!(place.runs("count").await, 1);
+    assert_eq!(controller.receipts().open_calls().unwrap(), []);
+}
+
+#[tokio::test]
 async fn a_command_of_which_every_trace_is_gone_is_not_done_again() {
     let place = Place::start().await;
     let limits = Limits::default().deadline(Duration::from_secs(1));

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use agent_loop::tools::{
     ApprovedInputs, Bundle, CallRecord, Contract, Controller, Evaluation, InputId, Receipts,
     Refusal, ResolvedInputs, Session, Tenant, Tool, ToolAnswer, ToolCall, ToolCommand,
+    schemars::{self, JsonSchema},
 };
 use polyaxon_client::{Client, Config, Token};
 use polyaxon_local::{FaultRule, LocalServer};
 use polyaxon_sandbox::{SandboxClient, SandboxSpec};
-use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

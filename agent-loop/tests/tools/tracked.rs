@@ -33,7 +33,7 @@ async fn each_call_is_told_with_its_sandbox_and_its_evaluator() {
     let json = |path: &str| -> Value {
         serde_json::from_slice(&std::fs::read(run.path().join(path)).unwrap()).unwrap()
     };
-    let points = |metric: &str| -> Vec<(i64, f64)> {
+    let points = |metric: &str| -> Vec<(i128, f64)> {
         let path = run.path().join(format!("events/metric/{metric}.plx"));
         let series = read_metric_series(path).unwrap();
         let points = series.points().iter();
@@ -43,7 +43,7 @@ async fn each_call_is_told_with_its_sandbox_and_its_evaluator() {
     };
     assert_eq!(points("check_passed"), [(1, 1.0), (3, 0.0)]);
     assert_eq!(points("command_timed_out"), [(1, 0.0), (3, 0.0), (4, 0.0)]);
-    let steps: Vec<i64> = points("command_duration_ms")
+    let steps: Vec<i128> = points("command_duration_ms")
         .iter()
         .map(|point| point.0)
         .collect();

@@ -99,7 +99,7 @@ impl Tracked {
     }
 
     /// The steps and values of a metric; none where there is no such file.
-    fn points(&self, metric: &str) -> Vec<(i64, f64)> {
+    fn points(&self, metric: &str) -> Vec<(i128, f64)> {
         let path = self.run.path().join(format!("events/metric/{metric}.plx"));
         if !path.exists() {
             return Vec::new();
@@ -185,7 +185,7 @@ async fn an_attempt_is_told_with_the_fixed_names() {
     );
     assert_eq!(points("command_timed_out"), [(2, 0.0), (4, 1.0), (6, 0.0)]);
     assert_eq!(points("check_passed"), [(2, 0.0), (4, 0.0), (6, 1.0)]);
-    let turns: Vec<i64> = points("model_duration_ms")
+    let turns: Vec<i128> = points("model_duration_ms")
         .iter()
         .map(|point| point.0)
         .collect();
