@@ -53,8 +53,9 @@ pub trait Acceptance: Send + Sync {
     fn judge(&self, evidence: &Evidence<'_>) -> Verdict;
 
     /// What whoever verifies a run later can make the same acceptance from. It is kept on the
-    /// controller's side, where neither the model nor the sandbox sees it. Default: none, as for
-    /// every acceptance that is not of this crate.
+    /// controller's side, as `acceptance.json` in the folder of the run, where neither the model nor
+    /// the sandbox sees it; the journal has its digest. Default: none, as for every acceptance that
+    /// is not of this crate, and whoever verifies has to bring it along.
     fn description(&self) -> Option<Description> {
         None
     }
@@ -96,6 +97,8 @@ pub struct CheckPlan {
     /// The level that a pass of all stages can reach. A place that isolates can lift
     /// [`Level::Counted`] to [`Level::Isolated`], and one that does not lowers it again.
     pub level: Level,
+    /// The digest of a plan of which only the summary is known.
+    sealed: Option<Digest>,
 }
 
 impl CheckPlan {
@@ -105,6 +108,7 @@ impl CheckPlan {
         Self {
             stages: vec![stage],
             level,
+            sealed: None,
         }
     }
 
@@ -115,9 +119,19 @@ impl CheckPlan {
         self
     }
 
+    /// Lets no command run longer than `limit`.
+    pub(crate) fn limit(&mut self, limit: std::time::Duration) {
+        for stage in &mut self.stages {
+            stage.spec.limit = stage.spec.limit.min(limit);
+        }
+    }
+
     /// The digest of everything in it: a verdict is bound to it.
     #[must_use]
     pub fn digest(&self) -> Digest {
+        if let Some(digest) = self.sealed {
+            return digest;
+        }
         let mut parts = vec![b"plan 1".to_vec(), self.level.to_string().into_bytes()];
         for stage in &self.stages {
             stage.digest_parts(&mut parts);
@@ -454,6 +468,36 @@ impl StageSummary {
             limit_ms: crate::serde_as::millis::whole(stage.spec.limit),
             tests: stage.tests,
             may_change: stage.may_change.clone(),
+        }
+    }
+}
+
+impl PlanSummary {
+    /// The plan as far as it is known from here: without the bytes of its fixtures, and without what
+    /// its commands are given. Enough to compare with, and nothing to be carried out.
+    pub(crate) fn sealed(&self) -> CheckPlan {
+        CheckPlan {
+            stages: self.stages.iter().map(StageSummary::sealed).collect(),
+            level: self.level,
+            sealed: Some(self.digest),
+        }
+    }
+}
+
+impl StageSummary {
+    fn sealed(&self) -> Stage {
+        let mut spec = ExecSpec::new(self.argv.iter().cloned());
+        spec.dir.clone_from(&self.dir);
+        spec.limit = std::time::Duration::from_millis(self.limit_ms);
+        let fixtures = self.fixtures.iter();
+        Stage {
+            at: self.at,
+            fixtures: fixtures
+                .filter_map(|(path, entry)| Some((path.clone(), File::sealed(entry)?)))
+                .collect(),
+            spec,
+            tests: self.tests,
+            may_change: self.may_change.clone(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,16 +14,21 @@ use crate::clock::{Clock, SystemClock};
 use crate::digest::Digest;
 use crate::driver::{self, Parts};
 use crate::error::Error;
-use crate::evidence::RunDir;
+use crate::evidence::{RunDir, pretty};
 use crate::ids::AttemptId;
-use crate::journal::{FileJournal, Journal, MemoryJournal, Observer, Started, WorkspaceRecord};
-use crate::machine::Setup;
+use crate::journal::{
+    Evaluator, FileJournal, Journal, MemoryJournal, Observer, Record, Resumed, Started,
+    WorkspaceRecord,
+};
+use crate::machine::{Machine, Setup};
 use crate::manifest::{File, Tree};
-use crate::model::Model;
+use crate::model::{Model, Price};
 use crate::outcome::{ModelRevision, Outcome, Revisions, TaskRef};
 use crate::path::{InvalidPath, RelPath};
+use crate::play::play;
 use crate::policy::{Approver, Paths, Policy};
 use crate::prompt::{self, Choice, Offer, Order};
+use crate::serde_as::millis::cut;
 use crate::workspace::{Workspace, Workspaces};
 
 /// One requested change.
@@ -321,6 +327,62 @@ impl Attempt {
         Ok(driver::drive(setup, parts).await)
     }
 
+    /// Goes on with the attempt whose records are in `folder`, after its program was ended. It has
+    /// to be put together as it was before: what differs is an error that names it.
+    ///
+    /// | last record | what is done |
+    /// |---|---|
+    /// | none | the attempt begins |
+    /// | `asked` | the model is asked again; the lost call counts as one of unknown cost |
+    /// | `replied` | what the model said is read from the journal, and it is not asked again |
+    /// | intent of a write | the file is looked at: written, not written, or [`End::Uncertain`](crate::End::Uncertain) |
+    /// | intent of a check | the workspace is asked what became of the command, where it knows; else it runs again, in a new place |
+    /// | receipt, and everything else | it goes on |
+    /// | `ended` | nothing but the files of the evidence, where they are missing, and the end of the workspace, where it is not confirmed |
+    ///
+    /// The budget is what was left. The time between the two programs does not count. The outcome is
+    /// that of an attempt that was never interrupted, but for times, lost calls of the model, and
+    /// requests that had to be looked for, which are among [`Outcome::uncertain`]. Observers see the
+    /// earlier records first, as [`Observer::played`].
+    ///
+    /// # Errors
+    /// As [`drive`](Self::drive); and where another program writes the journal, where it is damaged
+    /// ([`Error::Journal`]), where it is of another attempt, or does not follow from its own answers.
+    /// Nothing was done then.
+    ///
+    /// # Cancel safety
+    /// As [`drive`](Self::drive).
+    pub async fn resume(mut self, folder: impl AsRef<Path>) -> Result<Outcome, Error> {
+        let folder = RunDir::open(folder.as_ref()).map_err(Error::RunDir)?;
+        let (journal, read) = FileJournal::resume(folder.path()).map_err(Error::Journal)?;
+        let records: Vec<Record> = read.known().cloned().collect();
+        self.run_dir = Some(folder.clone());
+        self.journal = Some(Box::new(journal));
+        let (mut setup, parts) = self.build()?;
+        let Some(started) = records.first().and_then(Record::started) else {
+            return match records.is_empty() {
+                true => Ok(driver::drive(setup, parts).await),
+                false => Err(Error::AnotherAttempt { what: "journal" }),
+            };
+        };
+        setup.started.workspace_json = folder.workspace_digest();
+        setup.started.provision = started.provision;
+        if let Some(what) = setup.started.first_difference(started) {
+            return Err(Error::AnotherAttempt { what });
+        }
+        setup.started = Started::clone(started);
+        let played = play(Machine::new(setup), &records);
+        if let Some(difference) = played.differences.first() {
+            return Err(Error::NotPlayed {
+                line: difference.at + 1,
+                kind: difference.kind,
+            });
+        }
+        let torn_bytes = read.torn_tail.map_or(0, |torn| torn.len as u64);
+        let seq = read.records.len() as u64;
+        Ok(driver::resume(played, Resumed { torn_bytes }, seq, &records, parts).await)
+    }
+
     fn build(self) -> Result<(Setup, Parts), Error> {
         if !self.allow_checks {
             return Err(Error::ChecksNotAllowed);
@@ -339,10 +401,11 @@ impl Attempt {
                 model: self.model.name().to_owned(),
             });
         }
-        let plans = self.plans()?;
+        let budget = self.budget.clone().written_down();
+        let plans = self.plans(&budget)?;
         let names = self.acceptance.names();
         let default_check = names.first().cloned().ok_or(Error::NoChecks)?;
-        let started = self.started(&plans);
+        let started = self.started(budget, &plans, default_check, price);
         let journal: Box<dyn Journal> = match (self.journal, &self.run_dir) {
             (Some(journal), _) => journal,
             (None, Some(folder)) => {
@@ -353,15 +416,10 @@ impl Attempt {
         let setup = Setup {
             attempt,
             started,
-            seed_files: self.task.files,
             policies: self.policies,
             acceptance: self.acceptance,
             plans,
-            default_check,
-            has_approver: self.approver.is_some(),
-            price,
             model_deadline: self.model_deadline,
-            provision: self.provision,
         };
         let parts = Parts {
             model: self.model,
@@ -380,14 +438,14 @@ impl Attempt {
     }
 
     /// The plans of all checks, within the limits of the budget.
-    fn plans(&self) -> Result<BTreeMap<String, Arc<CheckPlan>>, Error> {
+    fn plans(&self, budget: &Budget) -> Result<BTreeMap<String, Arc<CheckPlan>>, Error> {
         let mut plans = BTreeMap::new();
         for (name, plan) in acceptance::plans(&*self.acceptance) {
             let Some(mut plan) = plan.filter(|plan| !plan.stages.is_empty()) else {
                 return Err(Error::NoPlan { name });
             };
-            for stage in &mut plan.stages {
-                stage.spec.limit = stage.spec.limit.min(self.budget.check_limit);
+            plan.limit(budget.check_limit);
+            for stage in &plan.stages {
                 if stage.at == At::Fresh && self.fresh.is_none() {
                     return Err(Error::NoFreshPlaces { name });
                 }
@@ -401,19 +459,21 @@ impl Attempt {
         Ok(plans)
     }
 
-    fn started(&self, plans: &BTreeMap<String, Arc<CheckPlan>>) -> Started {
-        let tools = Offer {
-            read: Some(Choice::Any),
-            write: Some(Choice::Any),
-            check: Some(plans.keys().cloned().collect()),
-            finish: true,
+    fn started(
+        &self,
+        budget: Budget,
+        plans: &BTreeMap<String, Arc<CheckPlan>>,
+        default_check: String,
+        price: Option<Price>,
+    ) -> Started {
+        let evaluator = Evaluator {
+            revision: self.acceptance.revision(),
+            description: self
+                .acceptance
+                .description()
+                .and_then(|description| pretty(&description).ok())
+                .map(|text| Digest::of(&text)),
         };
-        let evaluator = self.acceptance.revision();
-        let mut manifest = vec![evaluator.as_bytes().to_vec()];
-        for (name, plan) in plans {
-            manifest.push(name.clone().into_bytes());
-            manifest.push(plan.digest().as_bytes().to_vec());
-        }
         let revisions = Revisions {
             repository: self.task.repository.clone(),
             prompt: prompt::revision(&self.system, self.order),
@@ -423,8 +483,8 @@ impl Attempt {
                 seed: self.seed,
                 max_output_tokens: self.max_output_tokens,
             },
-            tool_definitions: Digest::of(tools.schema().as_bytes()),
-            evaluation_manifest: Digest::of_parts(manifest.iter().map(Vec::as_slice)),
+            tool_definitions: tool_definitions(plans.keys()),
+            evaluation_manifest: evaluation_manifest(evaluator.revision, plans),
         };
         Started {
             task: TaskRef {
@@ -434,19 +494,52 @@ impl Attempt {
             text: self.task.text.clone(),
             revisions,
             paths: self.paths.clone(),
-            budget: self.budget.clone(),
+            budget,
             order: self.order,
             system: self.system.clone(),
+            files: self.task.files.clone(),
             checks: plans
                 .iter()
                 .map(|(name, plan)| (name.clone(), plan.summary()))
                 .collect(),
+            default_check,
+            evaluator,
+            policies: u32::try_from(self.policies.len()).unwrap_or(u32::MAX),
+            approver: self.approver.is_some(),
+            price,
+            provision: self.provision.map(cut),
             workspace: WorkspaceRecord {
                 identity: self.workspace.identity(),
                 capabilities: self.workspace.capabilities(),
             },
+            // Known when it is written, which is before this is.
+            workspace_json: None,
         }
     }
+}
+
+/// The digest of the schema with all actions.
+pub(crate) fn tool_definitions<'a>(checks: impl Iterator<Item = &'a String>) -> Digest {
+    let tools = Offer {
+        read: Some(Choice::Any),
+        write: Some(Choice::Any),
+        check: Some(checks.cloned().collect()),
+        finish: true,
+    };
+    Digest::of(tools.schema().as_bytes())
+}
+
+/// The digest of an evaluator with all its plans.
+pub(crate) fn evaluation_manifest(
+    evaluator: Digest,
+    plans: &BTreeMap<String, Arc<CheckPlan>>,
+) -> Digest {
+    let mut manifest = vec![evaluator.as_bytes().to_vec()];
+    for (name, plan) in plans {
+        manifest.push(name.clone().into_bytes());
+        manifest.push(plan.digest().as_bytes().to_vec());
+    }
+    Digest::of_parts(manifest.iter().map(Vec::as_slice))
 }
 
 impl fmt::Debug for Attempt {

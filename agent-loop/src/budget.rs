@@ -126,6 +126,14 @@ impl Budget {
         self
     }
 
+    /// The budget as it is read back after it was written down.
+    pub(crate) fn written_down(mut self) -> Self {
+        self.wall = self.wall.map(serde_as::millis::cut);
+        self.working = self.working.map(serde_as::millis::cut);
+        self.check_limit = serde_as::millis::cut(self.check_limit);
+        self
+    }
+
     /// Limits the time.
     #[must_use]
     pub fn wall(mut self, limit: Duration) -> Self {

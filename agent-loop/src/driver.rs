@@ -4,6 +4,7 @@
 //! machine what came of it.
 
 mod open;
+mod resume;
 mod stage;
 
 use std::io;
@@ -15,16 +16,19 @@ use futures::future::{BoxFuture, Either, select};
 use crate::attempt::StopAtEnd;
 use crate::clock::Clock;
 use crate::digest::Digest;
-use crate::evidence::RunDir;
+use crate::evidence::{RunDir, pretty};
 use crate::ids::RequestId;
-use crate::journal::{Answer, Durability, Ended, Event, Journal, Observer, Record};
-use crate::machine::{Effect, Machine, Question, Setup, Step};
+use crate::journal::{Answer, Durability, Event, Journal, Observer, Record};
+use crate::machine::{Circumstances, Effect, Machine, Question, Setup, Step};
 use crate::model::{Model, ModelError, ModelErrorKind, ModelReply};
-use crate::outcome::{CostTotal, End, Latency, Outcome, UsageTotal};
+use crate::outcome::{End, Outcome};
 use crate::patch;
 use crate::policy::Approver;
 use crate::private::Private;
+use crate::serde_as::millis::cut;
 use crate::workspace::{StopState, Workspace, WorkspaceError, Workspaces};
+
+pub(crate) use resume::resume;
 
 /// How long a call that moves files may take.
 const FILES_LIMIT: Duration = Duration::from_secs(60);
@@ -45,44 +49,113 @@ pub(crate) struct Parts {
 }
 
 /// Drives an attempt to its end.
-pub(crate) async fn drive(setup: Setup, parts: Parts) -> Outcome {
-    let start = parts.clock.elapsed();
-    let mut driver = Driver {
-        parts,
-        start,
-        seq: 0,
-        problems: Vec::new(),
-    };
-    driver.write_workspace(&setup);
+pub(crate) async fn drive(mut setup: Setup, parts: Parts) -> Outcome {
+    let mut driver = Driver::new(parts, Duration::ZERO, 0);
+    driver.write_workspace(&mut setup);
+    driver.write_acceptance(&setup);
     let mut machine = Machine::new(setup);
     let end = driver.run(&mut machine).await;
     driver.finish(&machine, end).await
 }
 
 struct Driver {
-    parts: Parts,
+    model: Arc<dyn Model>,
+    workspace: Arc<dyn Workspace>,
+    fresh: Option<Arc<dyn Workspaces>>,
+    approver: Option<Arc<dyn Approver>>,
+    book: Book,
+    run_dir: Option<RunDir>,
+    clock: Arc<dyn Clock>,
+    cancelled: BoxFuture<'static, ()>,
+    stop: StopAtEnd,
+    keep_files: bool,
     start: Duration,
-    /// Records so far.
-    seq: u64,
+    /// What had passed before this program.
+    before: Duration,
     /// Evidence that could not be written.
     problems: Vec<String>,
+    /// The place of a command whose receipt is not kept so far.
+    place: Option<Arc<dyn Workspace>>,
+}
+
+/// Where records go: first to the journal, and then to whoever watches.
+struct Book {
+    journal: Box<dyn Journal>,
+    observers: Vec<Arc<dyn Observer>>,
+    clock: Arc<dyn Clock>,
+    /// Records so far.
+    seq: u64,
+    /// Nothing may follow a record that was not kept.
+    is_broken: bool,
+}
+
+impl Book {
+    fn keep(&mut self, event: Event, durability: Durability) -> io::Result<()> {
+        if self.is_broken {
+            return Err(io::Error::other("an earlier record could not be kept"));
+        }
+        let record = Record::new(self.seq, self.clock.now(), event);
+        if let Err(error) = self.journal.append(&record, durability) {
+            self.is_broken = true;
+            return Err(error);
+        }
+        self.seq += 1;
+        for observer in &self.observers {
+            observer.on(&record);
+        }
+        Ok(())
+    }
+
+    fn keep_all(&mut self, events: Vec<(Event, Durability)>) -> io::Result<()> {
+        let mut events = events.into_iter();
+        events.try_for_each(|(event, durability)| self.keep(event, durability))
+    }
 }
 
 /// The caller has cancelled.
 struct Cancelled;
 
 impl Driver {
+    fn new(parts: Parts, before: Duration, seq: u64) -> Self {
+        let start = parts.clock.elapsed();
+        Self {
+            model: parts.model,
+            workspace: parts.workspace,
+            fresh: parts.fresh,
+            approver: parts.approver,
+            book: Book {
+                journal: parts.journal,
+                observers: parts.observers,
+                clock: Arc::clone(&parts.clock),
+                seq,
+                is_broken: false,
+            },
+            run_dir: parts.run_dir,
+            clock: parts.clock,
+            cancelled: parts.cancelled,
+            stop: parts.stop,
+            keep_files: parts.keep_files,
+            start,
+            before,
+            problems: Vec::new(),
+            place: None,
+        }
+    }
+
+    /// The time since the start of the attempt, in whole milliseconds as the records have it. What
+    /// is cut off here is in the next difference.
     fn elapsed(&self) -> Duration {
-        self.parts.clock.elapsed().saturating_sub(self.start)
+        self.before + cut(self.clock.elapsed().saturating_sub(self.start))
     }
 
     async fn run(&mut self, machine: &mut Machine) -> End {
         loop {
             let step = machine.next(self.elapsed());
-            if let Err(error) = self.keep(machine.take_records()) {
+            if let Err(error) = self.book.keep_all(machine.take_records()) {
                 machine.journal_failed(Private::from_error(&error));
                 continue;
             }
+            self.leave_place().await;
             if let Step::Done(end) = step {
                 return end;
             }
@@ -92,26 +165,34 @@ impl Driver {
         }
     }
 
+    /// Removes the place of a command. What the check has shown is kept, so what is left over is in
+    /// the way of nobody.
+    async fn leave_place(&mut self) {
+        if let Some(place) = self.place.take() {
+            within(&*self.clock, FILES_LIMIT, place.stop()).await;
+        }
+    }
+
     /// Does one step, and tells the machine.
     async fn step(&mut self, step: Step, machine: &mut Machine) -> Result<(), Cancelled> {
         let before = self.elapsed();
         match step {
             Step::Ask(question) => {
-                let call = ask(&*self.parts.model, &*self.parts.clock, &question);
-                let reply = or_cancelled(&mut self.parts.cancelled, call).await?;
+                let call = ask(&*self.model, &*self.clock, &question);
+                let reply = or_cancelled(&mut self.cancelled, call).await?;
                 machine.reply(reply, self.elapsed().saturating_sub(before));
             }
             Step::Pause { at_least, up_to } => {
-                let length = at_least.max(up_to.mul_f64(self.parts.clock.random()));
-                let pause = self.parts.clock.sleep(length);
-                or_cancelled(&mut self.parts.cancelled, pause).await?;
+                let length = at_least.max(up_to.mul_f64(self.clock.random()));
+                let pause = self.clock.sleep(length);
+                or_cancelled(&mut self.cancelled, pause).await?;
                 machine.paused(self.elapsed().saturating_sub(before));
             }
             Step::Wait(approval) => {
-                let granted = match &self.parts.approver {
+                let granted = match &self.approver {
                     Some(approver) => {
                         let answer = approver.approve(&approval);
-                        or_cancelled(&mut self.parts.cancelled, answer).await?
+                        or_cancelled(&mut self.cancelled, answer).await?
                     }
                     None => false,
                 };
@@ -119,12 +200,12 @@ impl Driver {
             }
             Step::Do { id, effect } => {
                 let places = Places {
-                    workspace: &*self.parts.workspace,
-                    fresh: self.parts.fresh.as_deref(),
-                    clock: &*self.parts.clock,
+                    workspace: &*self.workspace,
+                    fresh: self.fresh.as_deref(),
+                    clock: &*self.clock,
                 };
-                let work = places.perform(&id, &effect);
-                let answer = or_cancelled(&mut self.parts.cancelled, work).await?;
+                let work = places.perform(&id, &effect, &mut self.book, &mut self.place);
+                let answer = or_cancelled(&mut self.cancelled, work).await?;
                 let answer = answer.unwrap_or_else(Answer::Failed);
                 machine.answer(&id, answer, self.elapsed().saturating_sub(before));
             }
@@ -133,21 +214,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes records to the journal, and then to whoever watches.
-    fn keep(&mut self, events: Vec<(Event, Durability)>) -> io::Result<()> {
-        for (event, durability) in events {
-            let record = Record::new(self.seq, self.parts.clock.now(), event);
-            self.parts.journal.append(&record, durability)?;
-            self.seq += 1;
-            for observer in &self.parts.observers {
-                observer.on(&record);
-            }
-        }
-        Ok(())
-    }
-
-    fn write_workspace(&mut self, setup: &Setup) {
-        let Some(run_dir) = &self.parts.run_dir else {
+    fn write_workspace(&mut self, setup: &mut Setup) {
+        let Some(run_dir) = &self.run_dir else {
             return;
         };
         // The caller knows more than we do where it has already written the file.
@@ -157,97 +225,96 @@ impl Driver {
             self.problems
                 .push(format!("workspace.json was not written: {}", error.kind()));
         }
+        setup.started.workspace_json = run_dir.workspace_digest();
     }
 
-    async fn finish(mut self, machine: &Machine, mut end: End) -> Outcome {
+    fn write_acceptance(&mut self, setup: &Setup) {
+        let description = setup.acceptance.description();
+        if let (Some(run_dir), Some(description)) = (&self.run_dir, description)
+            && let Err(error) = pretty(&description).map_or_else(
+                |error| Err(error.into()),
+                |text| run_dir.write_acceptance(&text),
+            )
+        {
+            self.problems
+                .push(format!("acceptance.json was not written: {}", error.kind()));
+        }
+    }
+
+    async fn finish(mut self, machine: &Machine, end: End) -> Outcome {
+        self.leave_place().await;
+        let summary = machine.summary();
+        let patch = self.write_patch(machine);
+        let patch_sha256 = Digest::of(&patch);
+        let mut files_kept = false;
+        if let Some(run_dir) = &self.run_dir
+            && self.keep_files
+        {
+            match run_dir.write_files(summary.known) {
+                Ok(()) => files_kept = true,
+                Err(error) => self
+                    .problems
+                    .push(format!("files were not written: {}", error.kind())),
+            }
+        }
+        let stop = match self.stops_after(&end) {
+            true => stop(&*self.workspace, &*self.clock).await,
+            false => StopState::NotRequested,
+        };
+        let circumstances = Circumstances {
+            patch_sha256,
+            stop,
+            total: self.elapsed(),
+            files_kept,
+            evidence_errors: std::mem::take(&mut self.problems),
+        };
+        let mut ended = summary.ended(&end, circumstances);
+        if !matches!(end, End::JournalFailed { .. })
+            && let Err(error) = self
+                .book
+                .keep(Event::Ended(ended.clone()), Durability::Synced)
+        {
+            ended.end = End::JournalFailed {
+                detail: Private::from_error(&error),
+            };
+            ended.acceptance = summary.acceptance(&ended.end);
+        }
+        let outcome = Outcome::new(&summary, ended, self.book.journal.chain_head(), patch);
+        self.write_outcome(outcome)
+    }
+
+    fn stops_after(&self, end: &End) -> bool {
+        match self.stop {
+            StopAtEnd::Always => true,
+            StopAtEnd::Accepted => *end == End::Accepted,
+            StopAtEnd::Never => false,
+        }
+    }
+
+    fn write_patch(&mut self, machine: &Machine) -> Vec<u8> {
         let summary = machine.summary();
         let patch = patch::diff(summary.base, summary.known).unwrap_or_else(|error| {
             self.problems
                 .push(format!("the patch was not made: {}", error.kind()));
             Vec::new()
         });
-        let patch_sha256 = Digest::of(&patch);
-        if let Some(run_dir) = &self.parts.run_dir
+        if let Some(run_dir) = &self.run_dir
             && let Err(error) = run_dir.write_patch(&patch)
         {
             self.problems
                 .push(format!("patch.diff was not written: {}", error.kind()));
         }
-        if let Some(run_dir) = &self.parts.run_dir
-            && self.parts.keep_files
-            && let Err(error) = run_dir.write_files(summary.known)
-        {
-            self.problems
-                .push(format!("files were not written: {}", error.kind()));
-        }
-        let stop = match (self.parts.stop, &end) {
-            (StopAtEnd::Always, _) | (StopAtEnd::Accepted, End::Accepted) => {
-                stop(&*self.parts.workspace, &*self.parts.clock).await
-            }
-            (StopAtEnd::Never | StopAtEnd::Accepted, _) => StopState::NotRequested,
-        };
-        if !matches!(end, End::JournalFailed { .. }) {
-            let ended = Ended {
-                acceptance: summary.acceptance(&end),
-                end: end.clone(),
-                turns: summary.turns,
-                base: summary.base.hash(),
-                tree: summary.known.hash(),
-                patch_sha256,
-                stop: stop.clone(),
-            };
-            if let Err(error) = self.keep(vec![(Event::Ended(ended), Durability::Synced)]) {
-                end = End::JournalFailed {
-                    detail: Private::from_error(&error),
-                };
-            }
-        }
-        let mut outcome = Outcome {
-            task: summary.started.task.clone(),
-            revisions: summary.started.revisions.clone(),
-            acceptance: summary.acceptance(&end),
-            end,
-            turns: summary.turns,
-            calls: summary.spent.calls,
-            usage: UsageTotal {
-                known: summary.spent.usage,
-                unknown_calls: summary.spent.unknown_usage_calls,
-            },
-            cost: CostTotal {
-                known_micros: summary.spent.cost,
-                unknown_calls: summary.spent.unknown_cost_calls,
-                price_basis: summary.price.map(|price| price.basis.clone()),
-            },
-            latency: self.latency(summary.latency),
-            checks: summary.checks.to_vec(),
-            uncertain: summary.uncertain.to_vec(),
-            stop,
-            patch_sha256,
-            chain_head: self.parts.journal.chain_head(),
-            evidence_errors: self.problems,
-            patch,
-        };
-        if let Some(run_dir) = &self.parts.run_dir
+        patch
+    }
+
+    fn write_outcome(&self, mut outcome: Outcome) -> Outcome {
+        if let Some(run_dir) = &self.run_dir
             && let Err(error) = run_dir.write_outcome(&outcome)
         {
             let problem = format!("outcome.json was not written: {}", error.kind());
             outcome.evidence_errors.push(problem);
         }
         outcome
-    }
-
-    fn latency(&self, mut latency: Latency) -> Latency {
-        latency.total = self.elapsed();
-        let parts = [
-            latency.model,
-            latency.queue.unwrap_or_default(),
-            latency.backoff,
-            latency.check,
-            latency.approval,
-            latency.files,
-        ];
-        latency.own = latency.total.saturating_sub(parts.iter().sum());
-        latency
     }
 }
 
@@ -299,7 +366,13 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    async fn perform(&self, id: &RequestId, effect: &Effect) -> Result<Answer, WorkspaceError> {
+    async fn perform(
+        &self,
+        id: &RequestId,
+        effect: &Effect,
+        book: &mut Book,
+        place: &mut Option<Arc<dyn Workspace>>,
+    ) -> Result<Answer, WorkspaceError> {
         match effect {
             Effect::Open { seed } => self.open(id, seed).await.map(Answer::Opened),
             Effect::Get { path, max } => self
@@ -311,7 +384,10 @@ impl Places<'_> {
                 self.writing(put).await.map(|()| Answer::Put)
             }
             Effect::Stage { plan, stage, tree } => match plan.stages.get(*stage) {
-                Some(stage) => self.stage(id, stage, tree).await.map(Answer::Stage),
+                Some(stage) => self
+                    .stage(id, stage, tree, book, place)
+                    .await
+                    .map(Answer::Stage),
                 None => Err(WorkspaceError::Failed(Private::new(
                     "there is no such stage",
                 ))),

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::ids::InvalidId;
+use crate::journal::CorruptJournal;
 use crate::path::RelPath;
 
 /// An attempt that was put together wrongly. Nothing was done.
@@ -57,6 +58,25 @@ pub enum Error {
     /// The folder for the evidence cannot be used.
     #[error("the folder for the evidence cannot be used")]
     RunDir(#[source] io::Error),
+    /// The journal of an attempt that should go on cannot be used.
+    #[error("the journal cannot be gone on with")]
+    Journal(#[source] CorruptJournal),
+    /// The journal is of an attempt that was put together differently.
+    #[error("the journal is of another attempt: its {what} is not the same")]
+    #[non_exhaustive]
+    AnotherAttempt {
+        /// The first part that differs.
+        what: &'static str,
+    },
+    /// A record of the journal does not follow from the answers before it.
+    #[error("line {line} of the journal, {kind:?}, does not follow from the lines before it")]
+    #[non_exhaustive]
+    NotPlayed {
+        /// The line, from 1.
+        line: u64,
+        /// The kind of the record.
+        kind: &'static str,
+    },
 }
 
 const _: () = {

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::digest::Digest;
 use crate::manifest::Tree;
 use crate::outcome::Outcome;
 
 /// The folder of a run: `workspace.json`, `actions.jsonl`, `patch.diff`, `outcome.json`, and `files`
-/// where they are kept.
+/// where they are kept. Beside them `acceptance.json` has what the evaluator can be made again from,
+/// hidden tests and expected answers included; the folder can be shown to others without it.
 ///
 /// # Examples
 /// ```no_run
@@ -43,6 +45,18 @@ impl RunDir {
         Ok(Self { folder })
     }
 
+    /// The folder of a run that was begun.
+    ///
+    /// # Errors
+    /// Where it is no folder.
+    pub fn open(folder: impl Into<PathBuf>) -> io::Result<Self> {
+        let folder = folder.into();
+        match fs::metadata(&folder)?.is_dir() {
+            true => Ok(Self { folder }),
+            false => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -54,24 +68,36 @@ impl RunDir {
     /// # Errors
     /// Where it cannot be written.
     pub fn write_workspace<T: Serialize>(&self, identity: &T) -> io::Result<()> {
-        self.write_json("workspace.json", identity)
+        self.write_json(WORKSPACE, identity)
     }
 
     pub(crate) fn has_workspace(&self) -> bool {
-        self.folder.join("workspace.json").exists()
+        self.folder.join(WORKSPACE).exists()
+    }
+
+    /// The digest of `workspace.json`, where it is there.
+    pub(crate) fn workspace_digest(&self) -> Option<Digest> {
+        let bytes = fs::read(self.folder.join(WORKSPACE)).ok()?;
+        Some(Digest::of(&bytes))
+    }
+
+    /// Writes what the evaluator can be made again from. It holds hidden tests and expected answers,
+    /// so it is its owner's alone.
+    pub(crate) fn write_acceptance(&self, description: &[u8]) -> io::Result<()> {
+        write_private(&self.folder.join(ACCEPTANCE), description)
     }
 
     pub(crate) fn write_patch(&self, patch: &[u8]) -> io::Result<()> {
-        write_file(&self.folder.join("patch.diff"), patch)
+        write_file(&self.folder.join(PATCH), patch)
     }
 
     pub(crate) fn write_outcome(&self, outcome: &Outcome) -> io::Result<()> {
-        self.write_json("outcome.json", outcome)
+        self.write_json(OUTCOME, outcome)
     }
 
     /// Writes every file of `tree` below `files`.
     pub(crate) fn write_files(&self, tree: &Tree) -> io::Result<()> {
-        let root = self.folder.join("files");
+        let root = self.folder.join(FILES);
         fs::create_dir_all(&root)?;
         for (path, file) in tree.iter() {
             // No component is `..` or absolute, so this stays below `root`.
@@ -85,14 +111,43 @@ impl RunDir {
     }
 
     fn write_json<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(value)?;
-        text.push(b'\n');
-        write_file(&self.folder.join(name), &text)
+        write_file(&self.folder.join(name), &pretty(value)?)
     }
+}
+
+/// What finds the workspace again.
+pub(crate) const WORKSPACE: &str = "workspace.json";
+/// What the evaluator can be made again from.
+pub(crate) const ACCEPTANCE: &str = "acceptance.json";
+/// The change.
+pub(crate) const PATCH: &str = "patch.diff";
+/// How it ended.
+pub(crate) const OUTCOME: &str = "outcome.json";
+/// The workspace's files at the end, where they are kept.
+pub(crate) const FILES: &str = "files";
+
+/// A value as it is written to a file.
+pub(crate) fn pretty<T: Serialize>(value: &T) -> serde_json::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    Ok(text)
 }
 
 /// Writes a file so that there is either the old one or the whole new one, whatever happens.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write(path, bytes, readable_by_all)
+}
+
+/// The same, for nobody but its owner.
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write(path, bytes, |_| Ok(()))
+}
+
+fn write(
+    path: &Path,
+    bytes: &[u8],
+    permit: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
@@ -103,7 +158,7 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
-    readable_by_all(file.as_file())?;
+    permit(file.as_file())?;
     file.persist(path)?;
     sync_folder(folder)
 }

@@ -28,8 +28,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use file::FileJournal;
 pub use reader::{CorruptJournal, JournalEntry, ReadJournal, TornTail};
 pub use record::{
-    Answer, ApprovalRecord, Asked, Decided, Ended, Event, Intended, Intent, Judged, Receipt,
-    Record, Replied, ReplyRecord, SeedFile, Started, TurnEnded, TurnResult, WorkspaceRecord,
+    Answer, ApprovalRecord, Asked, Decided, Ended, Evaluator, Event, Intended, Intent, Judged,
+    Paused, Prepared, Receipt, Record, Replied, ReplyRecord, Resumed, SeedFile, Started, Stopped,
+    TurnEnded, TurnResult, WorkspaceRecord,
 };
 
 use crate::digest::Digest;
@@ -63,6 +64,12 @@ pub enum Durability {
 pub trait Observer: Send + Sync {
     /// Sees a record.
     fn on(&self, record: &Record);
+
+    /// Sees a record that an earlier program has written, when the attempt goes on. Default: as
+    /// [`on`](Self::on). Whoever passes records on, and has done so before, does not here.
+    fn played(&self, record: &Record) {
+        self.on(record);
+    }
 }
 
 /// An observer that is a function. Made by [`observer_fn`].
@@ -109,6 +116,10 @@ macro_rules! forward {
         impl<T: Observer + ?Sized> Observer for $type {
             fn on(&self, record: &Record) {
                 (**self).on(record);
+            }
+
+            fn played(&self, record: &Record) {
+                (**self).played(record);
             }
         }
     )*};

@@ -79,6 +79,7 @@ pub mod names;
 pub mod outcome;
 pub mod patch;
 mod path;
+mod play;
 pub mod policy;
 mod private;
 mod prompt;
@@ -90,6 +91,7 @@ mod text;
 pub mod tools;
 #[cfg(feature = "tracking")]
 pub mod tracking;
+pub mod verify;
 pub mod workspace;
 
 pub use acceptance::{Acceptance, CheckPlan, Evidence, Level, Stage, UnittestAcceptance, Verdict};
@@ -112,6 +114,7 @@ pub use path::{InvalidPath, RelPath};
 pub use policy::{Approver, Decision, Paths, Policy};
 pub use private::Private;
 pub use prompt::Order;
+pub use verify::{Verification, Verifier, verify};
 pub use workspace::{
     ExecReceipt, ExecSpec, MemoryWorkspace, Workspace, WorkspaceError, Workspaces,
 };

@@ -17,6 +17,7 @@ mod act;
 mod ask;
 mod check;
 mod decide;
+mod play;
 mod step;
 mod view;
 
@@ -30,17 +31,19 @@ use crate::budget::{Budget, Reserve, Spent};
 use crate::digest::{Digest, TreeHash};
 use crate::ids::{AttemptId, RequestId};
 use crate::journal::{
-    Answer, ApprovalRecord, Durability, Event, Intent, Receipt, Replied, ReplyRecord, Started,
-    TurnResult,
+    Answer, ApprovalRecord, Durability, Ended, Event, Intent, Paused, Receipt, Replied,
+    ReplyRecord, Resumed, Started, TurnResult,
 };
 use crate::manifest::Tree;
-use crate::model::{ModelError, ModelErrorKind, ModelReply, Price};
+use crate::model::{ModelError, ModelErrorKind, ModelReply};
 use crate::outcome::{
     AcceptanceOutcome, AcceptanceState, CheckOutcome, End, Latency, UncertainRequest,
 };
 use crate::path::RelPath;
 use crate::policy::{Approval, Policy};
 use crate::private::Private;
+use crate::serde_as::millis::cut;
+use crate::workspace::StopState;
 
 pub(crate) use check::sources;
 pub(crate) use step::{Effect, Question, Step};
@@ -53,17 +56,10 @@ use view::CheckView;
 pub(crate) struct Setup {
     pub(crate) attempt: AttemptId,
     pub(crate) started: Started,
-    pub(crate) seed_files: Tree,
     pub(crate) policies: Vec<Arc<dyn Policy>>,
     pub(crate) acceptance: Arc<dyn Acceptance>,
     pub(crate) plans: BTreeMap<String, Arc<CheckPlan>>,
-    /// The check that is meant where the model names none.
-    pub(crate) default_check: String,
-    pub(crate) has_approver: bool,
-    pub(crate) price: Option<Price>,
     pub(crate) model_deadline: Duration,
-    /// How long it took until the workspace was there, where the caller said so.
-    pub(crate) provision: Option<Duration>,
 }
 
 enum Phase {
@@ -129,7 +125,7 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(setup: Setup) -> Self {
         let latency = Latency {
-            provision: setup.provision,
+            provision: setup.started.provision,
             ..Latency::default()
         };
         Self {
@@ -161,17 +157,26 @@ impl Machine {
     }
 
     /// What to do next, `now` after the start. Asked again before the answer, it says the same.
+    ///
+    /// The time is taken only where a record says so, or nothing depends on it: whoever plays the
+    /// records again has no other clock.
     pub(crate) fn next(&mut self, now: Duration) -> Step {
-        self.now = self.now.max(now);
         match &self.phase {
             Phase::New => {
+                self.at(now);
                 let started = Box::new(self.setup.started.clone());
                 self.record(Event::Started(started), Durability::Buffered);
-                let seed = self.setup.seed_files.clone();
-                self.begin(Effect::Open { seed }, None, |_| Doing::Open);
+                self.open();
             }
-            Phase::Ready => self.ask(1),
-            _ => {}
+            Phase::Ready => {
+                self.at(now);
+                self.ask(1);
+            }
+            Phase::Pausing { .. } => self.at(now),
+            Phase::Asking { .. }
+            | Phase::Waiting { .. }
+            | Phase::Doing { .. }
+            | Phase::Ended(_) => {}
         }
         match &self.phase {
             Phase::Asking { question, .. } => Step::Ask(Arc::clone(question)),
@@ -208,6 +213,7 @@ impl Machine {
             return;
         };
         let (id, reserve, tries) = (question.id.clone(), *reserve, *tries);
+        let (result, took) = (as_written(result), cut(took));
         self.pass(took);
         let reply = ReplyRecord::of(&result);
         self.record(
@@ -239,8 +245,15 @@ impl Machine {
     /// The pause is over, and was so long.
     pub(crate) fn paused(&mut self, took: Duration) {
         if let Phase::Pausing { tries, .. } = self.phase {
+            let took = cut(took);
             self.pass(took);
             self.latency.backoff += took;
+            let paused = Paused {
+                turn: self.turn,
+                took,
+                elapsed: self.now,
+            };
+            self.record(Event::Paused(paused), Durability::Buffered);
             self.ask(tries + 1);
         }
     }
@@ -251,6 +264,7 @@ impl Machine {
             return;
         };
         let (question, action) = (approval.question.clone(), approval.action.clone());
+        let took = cut(took);
         self.pass(took);
         self.latency.approval += took;
         let record = ApprovalRecord {
@@ -278,7 +292,9 @@ impl Machine {
             }
             _ => return,
         };
+        let took = cut(took);
         self.pass(took);
+        let answer = answer.written_down();
         match is_check {
             true => self.latency.check += took,
             false => self.latency.files += took,
@@ -300,6 +316,17 @@ impl Machine {
         self.answered(id, answer, took);
     }
 
+    /// Another program goes on. A call of the model that had no answer is paid for without anybody
+    /// knowing how much, and asked again; it changed nothing.
+    pub(crate) fn resumed(&mut self, resumed: Resumed) {
+        self.record(Event::Resumed(resumed), Durability::Buffered);
+        if let Phase::Asking { reserve, tries, .. } = self.phase {
+            self.spent
+                .settle(reserve, None, None, self.setup.started.price.as_ref());
+            self.ask(tries);
+        }
+    }
+
     /// The caller gives up. What was being done is uncertain.
     pub(crate) fn cancel(&mut self) {
         match &self.phase {
@@ -309,7 +336,7 @@ impl Machine {
             Phase::Asking { reserve, .. } => {
                 let reserve = *reserve;
                 self.spent
-                    .settle(reserve, None, None, self.setup.price.as_ref());
+                    .settle(reserve, None, None, self.setup.started.price.as_ref());
             }
             _ => {}
         }
@@ -330,11 +357,42 @@ impl Machine {
             verified: self.verified.as_ref(),
             turns: self.turns_used,
             spent: &self.spent,
-            price: self.setup.price.as_ref(),
             checks: &self.checks,
             uncertain: &self.uncertain,
             latency: self.latency,
+            now: self.now,
         }
+    }
+
+    /// How much time has passed, as far as it was said.
+    pub(crate) fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// Why it is over, where it is.
+    pub(crate) fn ended(&self) -> Option<&End> {
+        match &self.phase {
+            Phase::Ended(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// What is to be done to the workspace, where that is what comes next.
+    pub(crate) fn doing(&self) -> Option<(&RequestId, &Effect)> {
+        match &self.phase {
+            Phase::Doing { id, effect, .. } => Some((id, effect)),
+            _ => None,
+        }
+    }
+
+    fn open(&mut self) {
+        let seed = self.setup.started.files.clone();
+        self.begin(Effect::Open { seed }, None, |_| Doing::Open);
+    }
+
+    /// It is `now`, or later where that is known.
+    fn at(&mut self, now: Duration) {
+        self.now = self.now.max(cut(now));
     }
 
     /// So much time has passed in this turn.
@@ -413,13 +471,47 @@ pub(crate) struct Summary<'a> {
     verified: Option<&'a Verified>,
     pub(crate) turns: u32,
     pub(crate) spent: &'a Spent,
-    pub(crate) price: Option<&'a Price>,
     pub(crate) checks: &'a [CheckOutcome],
     pub(crate) uncertain: &'a [UncertainRequest],
     pub(crate) latency: Latency,
+    now: Duration,
+}
+
+/// What is known of an end besides what the machine knows.
+#[derive(Debug)]
+pub(crate) struct Circumstances {
+    pub(crate) patch_sha256: Digest,
+    pub(crate) stop: StopState,
+    pub(crate) total: Duration,
+    pub(crate) files_kept: bool,
+    pub(crate) evidence_errors: Vec<String>,
 }
 
 impl Summary<'_> {
+    /// The last record.
+    pub(crate) fn ended(&self, end: &End, circumstances: Circumstances) -> Ended {
+        let Circumstances {
+            patch_sha256,
+            stop,
+            total,
+            files_kept,
+            evidence_errors,
+        } = circumstances;
+        Ended {
+            end: end.clone(),
+            acceptance: self.acceptance(end),
+            turns: self.turns,
+            base: self.base.hash(),
+            tree: self.known.hash(),
+            patch_sha256,
+            stop,
+            elapsed: self.now,
+            total,
+            files_kept,
+            evidence_errors,
+        }
+    }
+
     /// What can be said about the change after `end`, and what it rests on.
     pub(crate) fn acceptance(&self, end: &End) -> AcceptanceOutcome {
         let state = end.acceptance();
@@ -432,6 +524,20 @@ impl Summary<'_> {
             evaluator: pass.map(Verified::evaluator),
             evidence: pass.map(Verified::evidence),
             check: pass.map(|pass| pass.check().clone()),
+        }
+    }
+}
+
+/// A reply as it is read back after it was written down.
+fn as_written(result: Result<ModelReply, ModelError>) -> Result<ModelReply, ModelError> {
+    match result {
+        Ok(mut reply) => {
+            reply.queue = reply.queue.map(cut);
+            Ok(reply)
+        }
+        Err(mut error) => {
+            error.retry_after = error.retry_after.map(cut);
+            Err(error)
         }
     }
 }

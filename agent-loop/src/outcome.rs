@@ -9,6 +9,8 @@ use crate::acceptance::Level;
 use crate::budget::Micros;
 use crate::digest::{Digest, TreeHash};
 use crate::ids::RequestId;
+use crate::journal::Ended;
+use crate::machine::Summary;
 use crate::model::{ModelErrorKind, Usage};
 use crate::private::Private;
 use crate::serde_as;
@@ -57,6 +59,41 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What an attempt comes to that ended so.
+    pub(crate) fn new(
+        summary: &Summary<'_>,
+        ended: Ended,
+        chain_head: Option<Digest>,
+        patch: Vec<u8>,
+    ) -> Self {
+        let (started, spent) = (summary.started, summary.spent);
+        Self {
+            task: started.task.clone(),
+            revisions: started.revisions.clone(),
+            acceptance: ended.acceptance,
+            end: ended.end,
+            turns: ended.turns,
+            calls: spent.calls,
+            usage: UsageTotal {
+                known: spent.usage,
+                unknown_calls: spent.unknown_usage_calls,
+            },
+            cost: CostTotal {
+                known_micros: spent.cost,
+                unknown_calls: spent.unknown_cost_calls,
+                price_basis: started.price.as_ref().map(|price| price.basis.clone()),
+            },
+            latency: summary.latency.of(ended.total),
+            checks: summary.checks.to_vec(),
+            uncertain: summary.uncertain.to_vec(),
+            stop: ended.stop,
+            patch_sha256: ended.patch_sha256,
+            chain_head,
+            evidence_errors: ended.evidence_errors,
+            patch,
+        }
+    }
+
     /// Whether the change is accepted.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
@@ -369,6 +406,23 @@ pub struct Latency {
     /// The loop itself, the journal included.
     #[serde(with = "serde_as::millis", rename = "own_ms")]
     pub own: Duration,
+}
+
+impl Latency {
+    /// The same of so much time altogether: what no part took, the loop took itself.
+    pub(crate) fn of(mut self, total: Duration) -> Self {
+        self.total = total;
+        let parts = [
+            self.model,
+            self.queue.unwrap_or_default(),
+            self.backoff,
+            self.check,
+            self.approval,
+            self.files,
+        ];
+        self.own = total.saturating_sub(parts.iter().sum());
+        self
+    }
 }
 
 /// A check that has run.

@@ -41,6 +41,11 @@ pub(crate) mod millis {
         u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// The length as it is read back after it was written.
+    pub(crate) fn cut(length: Duration) -> Duration {
+        Duration::from_millis(whole(length))
+    }
+
     pub(crate) fn serialize<S: Serializer>(length: &Duration, out: S) -> Result<S::Ok, S::Error> {
         out.serialize_u64(whole(*length))
     }

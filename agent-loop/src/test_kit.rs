@@ -2,7 +2,8 @@
 //! that does not wait.
 
 use std::fs;
-use std::io::{Seek as _, Write as _};
+use std::io::{self, Seek as _, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -14,9 +15,13 @@ use jiff::Timestamp;
 use crate::acceptance::UnittestAcceptance;
 use crate::attempt::{Attempt, Task};
 use crate::clock::Clock;
-use crate::journal::{Event, MemoryJournal, TurnEnded, TurnResult};
+use crate::digest::Digest;
+use crate::journal::{
+    Durability, Event, FileJournal, Journal, MemoryJournal, Record, TurnEnded, TurnResult,
+};
 use crate::manifest::{File, Tree};
-use crate::model::{ModelError, ModelReply, ScriptedModel, Usage};
+use crate::model::{Model, ModelError, ModelErrorKind, ModelReply, ScriptedModel, Usage, model_fn};
+use crate::outcome::Outcome;
 use crate::path::RelPath;
 use crate::policy::Paths;
 use crate::workspace::{ExecReceipt, ExecSpec, MemoryWorkspace, WorkspaceError};
@@ -179,6 +184,85 @@ fn read_back(root: &Path) -> Tree {
         }
     }
     tree
+}
+
+/// A model that says these texts, one a turn, also to a program that comes later.
+pub(crate) fn by_turn(texts: Vec<String>) -> impl Model {
+    model_fn("by turn", move |request| {
+        let turn = request.id.as_str().rsplit('.').nth(1);
+        let at = turn.unwrap().parse::<usize>().unwrap() - 1;
+        match texts.get(at) {
+            Some(text) => reply(text),
+            None => Err(ModelError::new(ModelErrorKind::BadRequest, "at its end")),
+        }
+    })
+}
+
+/// When a program is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Before the record is written: what it tells of was done.
+    Before,
+    /// After it.
+    After,
+}
+
+/// A journal that is the end of its program at one of its records.
+pub(crate) struct Dying {
+    pub(crate) journal: FileJournal,
+    pub(crate) at: u64,
+    pub(crate) moment: Moment,
+}
+
+struct Killed;
+
+/// The end of the program.
+pub(crate) fn die() {
+    resume_unwind(Box::new(Killed));
+}
+
+impl Journal for Dying {
+    fn append(&mut self, record: &Record, durability: Durability) -> io::Result<()> {
+        let dies = record.seq == self.at;
+        if dies && self.moment == Moment::Before {
+            die();
+        }
+        self.journal.append(record, durability)?;
+        if dies {
+            die();
+        }
+        Ok(())
+    }
+
+    fn chain_head(&self) -> Option<Digest> {
+        self.journal.chain_head()
+    }
+}
+
+/// Makes an attempt; nothing where its program was ended.
+pub(crate) fn run_or_die(
+    attempt: impl Future<Output = Result<Outcome, crate::Error>>,
+) -> Option<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    match catch_unwind(AssertUnwindSafe(|| runtime.block_on(attempt))) {
+        Ok(outcome) => Some(outcome.unwrap()),
+        Err(thrown) if thrown.is::<Killed>() => None,
+        Err(thrown) => resume_unwind(thrown),
+    }
+}
+
+/// A folder in memory where there is one: what is tested here is not the disk.
+pub(crate) fn fast_folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
+
+/// A number from the environment, for the long form of a test.
+pub(crate) fn how_many(variable: &str, by_default: usize) -> usize {
+    let said = std::env::var(variable).ok();
+    said.map_or(by_default, |said| said.parse().unwrap())
 }
 
 /// A clock that jumps where others wait. Clones are the same clock.

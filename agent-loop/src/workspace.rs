@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -77,6 +77,18 @@ pub trait Workspace: Send + Sync {
         id: &'a RequestId,
     ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>>;
 
+    /// The place that [`fresh_dir`](Self::fresh_dir) has made for `id`, as it is now, for an attempt
+    /// that goes on after its program was ended. Default: it cannot be found again.
+    ///
+    /// # Errors
+    /// [`WorkspaceError::NotFound`] where there is none.
+    fn reopen<'a>(
+        &'a self,
+        _id: &'a RequestId,
+    ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
+        ready(Err(WorkspaceError::NotFound)).boxed()
+    }
+
     /// Asks for the end of the place and of what runs in it.
     fn stop(&self) -> BoxFuture<'_, StopState>;
 }
@@ -88,6 +100,18 @@ pub trait Workspaces: Send + Sync {
         &'a self,
         id: &'a RequestId,
     ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>>;
+
+    /// The place that [`fresh`](Self::fresh) has made for `id`, as it is now. Default: it cannot be
+    /// found again.
+    ///
+    /// # Errors
+    /// [`WorkspaceError::NotFound`] where there is none.
+    fn reopen<'a>(
+        &'a self,
+        _id: &'a RequestId,
+    ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
+        ready(Err(WorkspaceError::NotFound)).boxed()
+    }
 }
 
 /// What a workspace can do. Everything is off where it is not said.
@@ -416,6 +440,13 @@ macro_rules! forward {
                 (**self).fresh_dir(id)
             }
 
+            fn reopen<'a>(
+                &'a self,
+                id: &'a RequestId,
+            ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
+                (**self).reopen(id)
+            }
+
             fn stop(&self) -> BoxFuture<'_, StopState> {
                 (**self).stop()
             }
@@ -427,6 +458,13 @@ macro_rules! forward {
                 id: &'a RequestId,
             ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
                 (**self).fresh(id)
+            }
+
+            fn reopen<'a>(
+                &'a self,
+                id: &'a RequestId,
+            ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
+                (**self).reopen(id)
             }
         }
     )*};

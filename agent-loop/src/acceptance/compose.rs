@@ -99,6 +99,7 @@ impl Composed {
             let plan = CheckPlan {
                 stages: stages.to_vec(),
                 level: part.plan.level,
+                sealed: None,
             };
             let prefixes = (1..=runs.len()).filter_map(|count| runs.get(..count));
             let mut said = prefixes.map(|runs| {
@@ -142,6 +143,7 @@ impl Acceptance for Composed {
                 .flat_map(|part| part.plan.stages.iter().cloned())
                 .collect(),
             level: level.min().unwrap_or(first.plan.level.min(Level::ExitCode)),
+            sealed: None,
         })
     }
 

@@ -1,11 +1,13 @@
 //! Misuse is refused before anything is done, and an acceptance can be recomputed from the journal.
 
+mod resume;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::acceptance::{Evidence, Level, Stage, Verdict};
 use crate::budget::{CostLimit, Micros};
-use crate::journal::{Answer, Event, Intended};
+use crate::journal::{Answer, Durability, Event, Intended};
 use crate::model::ScriptedModel;
 use crate::outcome::{AcceptanceState, End};
 use crate::policy::Paths;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Places, within};
+use super::{Book, Places, within};
 use crate::acceptance::{At, Stage, StageRun};
 use crate::ids::RequestId;
+use crate::journal::{Durability, Event, Prepared};
 use crate::machine::sources;
 use crate::manifest::{File, Manifest, Tree};
 use crate::path::RelPath;
@@ -22,18 +23,77 @@ const FRESH_LIMIT: Duration = Duration::from_secs(900);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 impl Places<'_> {
-    /// Copies the files and then the fixtures, lists, runs, lists again, and removes the place.
+    /// Copies the files and then the fixtures, lists, runs and lists again. The place is left for
+    /// the caller to remove, once what the command has shown is kept.
     pub(super) async fn stage(
         &self,
         id: &RequestId,
         stage: &Stage,
         tree: &Tree,
+        book: &mut Book,
+        left: &mut Option<Arc<dyn Workspace>>,
     ) -> Result<StageRun, WorkspaceError> {
         let place = self.place(id, stage.at).await?;
-        let run = self.run_in(&*place, id, stage, tree).await;
-        // What is left over is in the way of nobody; what the check has shown stands.
-        within(self.clock, super::FILES_LIMIT, place.stop()).await;
-        run
+        *left = Some(Arc::clone(&place));
+        let sources = sources(tree).filter(|(path, _)| stage.fixtures.get(path).is_none());
+        for (path, file) in sources.chain(stage.fixtures.iter()) {
+            self.copy(&*place, id, path, file).await?;
+        }
+        let before = self.list(&*place).await?;
+        let prepared = Prepared {
+            id: id.clone(),
+            place: place.capabilities(),
+            before,
+        };
+        // Whoever finds out later how the command ended has to know what it ran on.
+        book.keep(Event::Prepared(prepared.clone()), Durability::Buffered)
+            .map_err(|error| WorkspaceError::Failed(Private::from_error(&error)))?;
+        let receipt = self.exec(&*place, id, &in_copy(&stage.spec)?).await?;
+        let after = self.list(&*place).await?;
+        Ok(StageRun::new(prepared.id, prepared.place, prepared.before, receipt).after(after))
+    }
+
+    /// What became of a command that an earlier program has started, where that can be found out:
+    /// in a place that is still there, from a service that knows. Nothing where it cannot. With the
+    /// place, for the caller to remove.
+    pub(super) async fn found(
+        &self,
+        id: &RequestId,
+        stage: &Stage,
+        prepared: Option<&Prepared>,
+    ) -> Result<(Option<StageRun>, Option<Arc<dyn Workspace>>), WorkspaceError> {
+        let reopened = match (stage.at, self.fresh) {
+            (At::Here, _) => self.reading(self.workspace.reopen(id)).await,
+            (At::Fresh, Some(fresh)) => self.reading(fresh.reopen(id)).await,
+            (At::Fresh, None) => return Ok((None, None)),
+        };
+        let place = match reopened {
+            Ok(place) => place,
+            Err(gone @ WorkspaceError::Gone(_)) => return Err(gone),
+            Err(_) => return Ok((None, None)),
+        };
+        let Some(prepared) = prepared.filter(|_| place.capabilities().exec_lookup) else {
+            return Ok((None, Some(place)));
+        };
+        let limit = stage.spec.limit.saturating_add(EXEC_MARGIN);
+        let detail = Private::new("the program that started it was ended");
+        let run = match self.look_up(&*place, id, limit, detail).await? {
+            Found::Receipt(receipt) => {
+                let after = self.list(&*place).await?;
+                let Prepared { id, place, before } = prepared.clone();
+                Some(StageRun::new(id, place, before, receipt).after(after))
+            }
+            // It never ran, or a second run in another place changes nothing.
+            Found::NeverStarted | Found::Unknown => None,
+        };
+        Ok((run, Some(place)))
+    }
+
+    /// Removes the place of an earlier command, where it is still there.
+    pub(super) async fn remove_place(&self, id: &RequestId) {
+        if let Ok(place) = self.reading(self.workspace.reopen(id)).await {
+            within(self.clock, super::FILES_LIMIT, place.stop()).await;
+        }
     }
 
     async fn place(&self, id: &RequestId, at: At) -> Result<Arc<dyn Workspace>, WorkspaceError> {
@@ -49,23 +109,6 @@ impl Places<'_> {
                 "nobody makes fresh places",
             ))),
         }
-    }
-
-    async fn run_in(
-        &self,
-        place: &dyn Workspace,
-        id: &RequestId,
-        stage: &Stage,
-        tree: &Tree,
-    ) -> Result<StageRun, WorkspaceError> {
-        let sources = sources(tree).filter(|(path, _)| stage.fixtures.get(path).is_none());
-        for (path, file) in sources.chain(stage.fixtures.iter()) {
-            self.copy(place, id, path, file).await?;
-        }
-        let before = self.list(place).await?;
-        let receipt = self.exec(place, id, &in_copy(&stage.spec)?).await?;
-        let after = self.list(place).await?;
-        Ok(StageRun::new(id.clone(), place.capabilities(), before, receipt).after(after))
     }
 
     /// Puts a file into the copy. The place is new and ours alone, so a lost answer does no harm:
@@ -98,45 +141,50 @@ impl Places<'_> {
         spec: &ExecSpec,
     ) -> Result<ExecReceipt, WorkspaceError> {
         let limit = spec.limit.saturating_add(EXEC_MARGIN);
-        let answer = within(self.clock, limit, place.exec(id, spec)).await;
-        match answer {
-            Some(Err(WorkspaceError::Uncertain(detail))) => {
-                self.look_up(place, id, limit, detail).await
-            }
-            Some(answer) => answer,
-            None => {
-                self.look_up(place, id, limit, Private::new("no answer"))
-                    .await
-            }
+        let detail = match within(self.clock, limit, place.exec(id, spec)).await {
+            Some(Err(WorkspaceError::Uncertain(detail))) => detail,
+            Some(answer) => return answer,
+            None => Private::new("no answer"),
+        };
+        if !place.capabilities().exec_lookup {
+            return Err(WorkspaceError::Uncertain(detail));
+        }
+        match self.look_up(place, id, limit, detail.clone()).await? {
+            Found::Receipt(receipt) => Ok(receipt),
+            Found::NeverStarted => Err(WorkspaceError::Failed(detail)),
+            Found::Unknown => Err(WorkspaceError::Uncertain(detail)),
         }
     }
 
-    /// Finds out what became of a command whose answer was lost. It is never started again.
+    /// Finds out what became of a command whose answer was lost. It is never started again here.
     async fn look_up(
         &self,
         place: &dyn Workspace,
         id: &RequestId,
         limit: Duration,
         detail: Private,
-    ) -> Result<ExecReceipt, WorkspaceError> {
-        if !place.capabilities().exec_lookup {
-            return Err(WorkspaceError::Uncertain(detail));
-        }
+    ) -> Result<Found, WorkspaceError> {
         let until = self.clock.elapsed().saturating_add(limit);
         loop {
             match self.reading(place.lookup(id)).await {
-                Ok(Lookup::Finished(receipt)) => return Ok(receipt),
-                Ok(Lookup::NeverStarted) => return Err(WorkspaceError::Failed(detail)),
-                Err(WorkspaceError::Gone(detail)) => return Err(WorkspaceError::Gone(detail)),
+                Ok(Lookup::Finished(receipt)) => return Ok(Found::Receipt(receipt)),
+                Ok(Lookup::NeverStarted) => return Ok(Found::NeverStarted),
+                Ok(Lookup::Unknown) => return Ok(Found::Unknown),
+                Err(gone @ WorkspaceError::Gone(_)) => return Err(gone),
                 Ok(Lookup::Running) | Err(_) if self.clock.elapsed() < until => {
                     self.clock.sleep(LOOK_AGAIN).await;
                 }
-                Ok(Lookup::Running | Lookup::Unknown) | Err(_) => {
-                    return Err(WorkspaceError::Uncertain(detail));
-                }
+                Ok(Lookup::Running) | Err(_) => return Err(WorkspaceError::Uncertain(detail)),
             }
         }
     }
+}
+
+/// What became of a command.
+enum Found {
+    Receipt(ExecReceipt),
+    NeverStarted,
+    Unknown,
 }
 
 fn below_copy(path: &RelPath) -> Result<RelPath, WorkspaceError> {

@@ -89,6 +89,7 @@ async fn the_evidence_of_a_run_fits_together() {
     assert_eq!(
         names,
         [
+            "acceptance.json",
             "actions.jsonl",
             "outcome.json",
             "patch.diff",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Durability, Journal, Record};
+use super::{CorruptJournal, Durability, Journal, ReadJournal, Record};
 use crate::digest::Digest;
 use crate::evidence;
 
@@ -66,6 +66,34 @@ impl FileJournal {
             head: None,
             broken: false,
         })
+    }
+
+    /// Goes on with the journal in `folder`: locks it, reads it, and cuts off what a crash has left
+    /// of a last line.
+    ///
+    /// # Errors
+    /// [`CorruptJournal::Busy`] where another program writes it, else as [`ReadJournal::read`].
+    pub fn resume(folder: impl AsRef<Path>) -> Result<(Self, ReadJournal), CorruptJournal> {
+        let folder = folder.as_ref();
+        let path = folder.join(FILE_NAME);
+        let file = OpenOptions::new().append(true).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => return Err(CorruptJournal::Busy),
+            Err(fs::TryLockError::Error(error)) => return Err(error.into()),
+        }
+        let journal = ReadJournal::read(folder)?;
+        if let Some(torn) = journal.torn_tail {
+            file.set_len(torn.offset as u64)?;
+            file.sync_all()?;
+        }
+        let written = Self {
+            file,
+            folder: folder.to_owned(),
+            head: journal.chain_head,
+            broken: false,
+        };
+        Ok((written, journal))
     }
 
     fn write(&mut self, record: &Record, durability: Durability) -> io::Result<()> {
@@ -149,12 +177,16 @@ impl Serialize for Body<'_> {
             Event::Asked(body) => body.serialize(out),
             Event::Replied(body) => body.serialize(out),
             Event::Decided(body) => body.serialize(out),
+            Event::Paused(body) => body.serialize(out),
             Event::Approval(body) => body.serialize(out),
             Event::Intent(body) => body.serialize(out),
+            Event::Prepared(body) => body.serialize(out),
             Event::Receipt(body) => body.serialize(out),
             Event::Judged(body) => body.serialize(out),
             Event::Turn(body) => body.serialize(out),
+            Event::Resumed(body) => body.serialize(out),
             Event::Ended(body) => body.serialize(out),
+            Event::Stopped(body) => body.serialize(out),
         }
     }
 }

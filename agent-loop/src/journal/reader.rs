@@ -64,6 +64,9 @@ pub enum CorruptJournal {
         /// What is wrong, as a half sentence.
         problem: String,
     },
+    /// Another program writes it.
+    #[error("another program writes the journal")]
+    Busy,
     /// A file could not be read.
     #[error("the journal cannot be read")]
     Io(#[from] io::Error),
@@ -83,6 +86,14 @@ impl ReadJournal {
         let bytes = fs::read(folder.join(FILE_NAME))?;
         Self::parse(&bytes, |digest| {
             fs::read(folder.join(BLOBS).join(digest.to_string()))
+        })
+    }
+
+    /// The records that this version knows.
+    pub fn known(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter().filter_map(|entry| match entry {
+            JournalEntry::Known(record) => Some(&**record),
+            JournalEntry::Skipped { .. } => None,
         })
     }
 

@@ -11,7 +11,7 @@ use crate::budget::{Budget, Micros};
 use crate::digest::{Digest, TreeHash};
 use crate::ids::RequestId;
 use crate::manifest::{Entry, Manifest, Tree};
-use crate::model::{Finish, ModelError, ModelReply, Usage};
+use crate::model::{Finish, ModelError, ModelReply, Price, Usage};
 use crate::outcome::{AcceptanceOutcome, End, Revisions, TaskRef};
 use crate::path::RelPath;
 use crate::policy::{Decision, Paths};
@@ -37,14 +37,26 @@ impl Record {
     pub fn new(seq: u64, at: Timestamp, event: Event) -> Self {
         Self { seq, at, event }
     }
+
+    /// What the attempt is made of, where this is the record of it.
+    pub(crate) fn started(&self) -> Option<&Started> {
+        match &self.event {
+            Event::Started(started) => Some(started),
+            _ => None,
+        }
+    }
 }
 
 /// What happened.
 ///
 /// The order in an attempt: `started`, then the intent and the receipt of taking over the
-/// workspace, then for each turn `asked`, `replied` (both again for each retry), `decided`,
-/// `approval` where a person was asked, `intent` and `receipt` for each thing done, `judged` for
-/// each check, `turn`; at last `ended`.
+/// workspace, then for each turn `asked`, `replied` (both again for each retry, after `paused`),
+/// `decided`, `approval` where a person was asked, `intent` and `receipt` for each thing done,
+/// `prepared` between the two where it is a command, `judged` for each check, `turn`; at last
+/// `ended`. Where the program was ended and the attempt went on, there is a `resumed`.
+///
+/// What is in a record is enough to make all the others again: a machine that gets the answers
+/// that are in `replied`, `receipt`, `approval` and `paused` makes the same records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "body", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -57,18 +69,26 @@ pub enum Event {
     Replied(Replied),
     /// What the reply is taken for, and whether it is done.
     Decided(Decided),
+    /// A pause before the model is asked again is over.
+    Paused(Paused),
     /// A person has decided.
     Approval(ApprovalRecord),
     /// Something is about to be done to the workspace.
     Intent(Intent),
+    /// The place of a command is ready, and the command is about to be started.
+    Prepared(Prepared),
     /// What came of it.
     Receipt(Receipt),
     /// A check has a verdict.
     Judged(Judged),
     /// A turn is over.
     Turn(TurnEnded),
+    /// The attempt goes on after its program was ended.
+    Resumed(Resumed),
     /// The attempt is over.
     Ended(Ended),
+    /// The end of the workspace was asked for again after the attempt was over.
+    Stopped(Stopped),
 }
 
 impl Event {
@@ -80,12 +100,16 @@ impl Event {
             Self::Asked(_) => "asked",
             Self::Replied(_) => "replied",
             Self::Decided(_) => "decided",
+            Self::Paused(_) => "paused",
             Self::Approval(_) => "approval",
             Self::Intent(_) => "intent",
+            Self::Prepared(_) => "prepared",
             Self::Receipt(_) => "receipt",
             Self::Judged(_) => "judged",
             Self::Turn(_) => "turn",
+            Self::Resumed(_) => "resumed",
             Self::Ended(_) => "ended",
+            Self::Stopped(_) => "stopped",
         }
     }
 }
@@ -108,10 +132,80 @@ pub struct Started {
     pub order: Order,
     /// The first message.
     pub system: String,
+    /// The task's files, which are put into the workspace.
+    pub files: Tree,
     /// The checks with their plans.
     pub checks: BTreeMap<String, PlanSummary>,
+    /// The check that is meant where the model names none.
+    pub default_check: String,
+    /// The evaluator.
+    pub evaluator: Evaluator,
+    /// How many policies there are beside the paths.
+    pub policies: u32,
+    /// Whether somebody answers what a policy asks.
+    pub approver: bool,
+    /// What the model's tokens cost, where that is known.
+    pub price: Option<Price>,
+    /// How long it took until the workspace was there, where the caller said so.
+    #[serde(with = "serde_as::maybe_millis", rename = "provision_ms")]
+    pub provision: Option<Duration>,
     /// Where it works.
     pub workspace: WorkspaceRecord,
+    /// The digest of `workspace.json`, where there is one.
+    pub workspace_json: Option<Digest>,
+}
+
+impl Started {
+    /// In what two attempts differ, as a word: the first such part.
+    pub(crate) fn first_difference(&self, other: &Self) -> Option<&'static str> {
+        let parts = [
+            ("task", self.task == other.task && self.text == other.text),
+            ("files of the task", self.files == other.files),
+            (
+                "revision of the repository",
+                self.revisions.repository == other.revisions.repository,
+            ),
+            ("model", self.revisions.model == other.revisions.model),
+            ("price of the model", self.price == other.price),
+            (
+                "prompt",
+                self.system == other.system
+                    && self.order == other.order
+                    && self.revisions.prompt == other.revisions.prompt,
+            ),
+            ("paths", self.paths == other.paths),
+            ("budget", self.budget == other.budget),
+            (
+                "acceptance",
+                self.checks == other.checks
+                    && self.default_check == other.default_check
+                    && self.evaluator == other.evaluator,
+            ),
+            (
+                "number of policies",
+                self.policies == other.policies && self.approver == other.approver,
+            ),
+            ("workspace", self.workspace == other.workspace),
+            (
+                "workspace.json",
+                self.workspace_json == other.workspace_json,
+            ),
+            ("revisions", self.revisions == other.revisions),
+            ("start", self == other),
+        ];
+        let differs = parts.into_iter().find(|(_, same)| !same);
+        differs.map(|(what, _)| what)
+    }
+}
+
+/// Who judges, and how to make it again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Evaluator {
+    /// Its revision.
+    pub revision: Digest,
+    /// The digest of its description, `acceptance.json`, where it can be made again from one.
+    pub description: Option<Digest>,
 }
 
 /// Where an attempt works.
@@ -158,6 +252,9 @@ pub struct Asked {
     pub seed: Option<u64>,
     /// An estimate of the tokens of both messages, from above.
     pub estimated_tokens: u64,
+    /// How much time has passed since the start, without what passed between two programs.
+    #[serde(with = "serde_as::millis", rename = "elapsed_ms")]
+    pub elapsed: Duration,
 }
 
 /// How a call of the model ended.
@@ -215,6 +312,20 @@ impl ReplyRecord {
             Err(error) => Self::Failed(error.clone()),
         }
     }
+}
+
+/// A pause before the model is asked again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Paused {
+    /// The turn.
+    pub turn: u32,
+    /// How long it was.
+    #[serde(with = "serde_as::millis", rename = "took_ms")]
+    pub took: Duration,
+    /// How much time has passed since the start.
+    #[serde(with = "serde_as::millis", rename = "elapsed_ms")]
+    pub elapsed: Duration,
 }
 
 /// What a reply is taken for.
@@ -313,6 +424,18 @@ pub struct SeedFile {
     pub entry: Entry,
 }
 
+/// The place of a command, as it was when the command was about to be started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Prepared {
+    /// The request.
+    pub id: RequestId,
+    /// What the place can do.
+    pub place: Capabilities,
+    /// What was in the copy.
+    pub before: Manifest,
+}
+
 /// What came of an intent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -345,6 +468,20 @@ pub enum Answer {
     Listed(Manifest),
     /// It did not work.
     Failed(WorkspaceError),
+    /// The program was ended before there was an answer. Written when the attempt goes on.
+    Interrupted,
+}
+
+impl Answer {
+    /// The answer as it is read back after it was written down.
+    pub(crate) fn written_down(mut self) -> Self {
+        if let Self::Stage(run) = &mut self {
+            let receipt = &mut run.receipt;
+            receipt.duration = serde_as::millis::cut(receipt.duration);
+            receipt.queue = receipt.queue.map(serde_as::millis::cut);
+        }
+        self
+    }
 }
 
 /// The verdict of a check.
@@ -428,7 +565,23 @@ impl TurnResult {
     }
 }
 
-/// How the attempt ended. The last record.
+/// The attempt goes on in another program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Resumed {
+    /// How many bytes at the end of the journal were no whole record, and were cut off.
+    pub torn_bytes: u64,
+}
+
+/// The end of the workspace was asked for again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// How far it has come.
+    pub stop: StopState,
+}
+
+/// How the attempt ended. The last record, but for [`Stopped`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Ended {
@@ -446,4 +599,14 @@ pub struct Ended {
     pub patch_sha256: Digest,
     /// How far the end of the workspace has come.
     pub stop: StopState,
+    /// How much time had passed since the start when it was decided.
+    #[serde(with = "serde_as::millis", rename = "elapsed_ms")]
+    pub elapsed: Duration,
+    /// How much had passed when everything else was written down.
+    #[serde(with = "serde_as::millis", rename = "total_ms")]
+    pub total: Duration,
+    /// Whether the files are kept in the folder of the run.
+    pub files_kept: bool,
+    /// What could not be written down until then.
+    pub evidence_errors: Vec<String>,
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::check::{Checking, Judgement};
 use super::view::CheckView;
 use super::{Effect, Machine, Phase};
-use crate::acceptance::{Level, StageRun, Verdict};
+use crate::acceptance::{CheckPlan, Level, StageRun, Verdict};
 use crate::action::Action;
 use crate::digest::Digest;
 use crate::ids::RequestId;
 use crate::journal::{Answer, Durability, Event, Judged, TurnResult};
-use crate::manifest::{File, Manifest};
+use crate::manifest::{File, Manifest, Tree};
 use crate::outcome::{CheckOutcome, End, Limit};
 use crate::path::RelPath;
 use crate::private::Private;
@@ -110,26 +110,39 @@ impl Machine {
             });
             return;
         }
-        let name = name.unwrap_or_else(|| self.setup.default_check.clone());
+        let name = name.unwrap_or_else(|| self.setup.started.default_check.clone());
         let Some(plan) = self.setup.plans.get(&name).map(Arc::clone) else {
             // The rules have refused a name that does not exist; the default one does.
             self.feedback(TurnResult::Refused, "there is no such check".to_owned());
             return;
         };
-        let tree = self.known.clone();
+        self.start_check(&name, plan, self.known.clone());
+    }
+
+    fn start_check(&mut self, name: &str, plan: Arc<CheckPlan>, tree: Tree) {
         let effect = Effect::Stage {
             plan: Arc::clone(&plan),
             stage: 0,
             tree: tree.clone(),
         };
         let start = |first| Checking {
-            name: name.clone(),
+            name: name.to_owned(),
             plan,
             tree,
             first,
             runs: Vec::new(),
         };
-        self.begin(effect, Some(&name), |first| Doing::Check(start(first)));
+        self.begin(effect, Some(name), |first| Doing::Check(start(first)));
+    }
+
+    fn next_stage(&mut self, checking: Checking) {
+        let effect = Effect::Stage {
+            plan: Arc::clone(&checking.plan),
+            stage: checking.runs.len(),
+            tree: checking.tree.clone(),
+        };
+        let name = checking.name.clone();
+        self.begin(effect, Some(&name), |_| Doing::Check(checking));
     }
 
     /// What came of the effect that was pending.
@@ -149,10 +162,19 @@ impl Machine {
             self.workspace_failed("the workspace is gone", detail);
             return;
         }
-        if !matches!(answer, Answer::Failed(_)) {
+        if !matches!(answer, Answer::Failed(_) | Answer::Interrupted) {
             self.workspace_failures = 0;
         }
         match (doing, answer) {
+            (Doing::Write(writing), Answer::Interrupted) => {
+                // What the last program did is no reason not to try twice from here on.
+                let writing = Writing {
+                    again: false,
+                    ..writing
+                };
+                self.probe(id, writing);
+            }
+            (Doing::Check(checking), Answer::Interrupted) => self.check_again(id, checking),
             (Doing::Read { path }, answer) => self.was_read(&path, answer),
             (Doing::Write(writing), Answer::Put) => self.was_written(&writing),
             (Doing::Write(writing), Answer::Failed(error)) => self.not_written(id, writing, error),
@@ -176,6 +198,8 @@ impl Machine {
                 self.base = tree.clone();
                 self.known = tree;
             }
+            // Files that are there already as they should be are no conflict.
+            Answer::Interrupted => self.open(),
             Answer::Failed(WorkspaceError::Uncertain(detail)) => {
                 self.note_uncertain(id.clone(), "taking over the workspace");
                 self.end(End::Uncertain {
@@ -248,16 +272,30 @@ impl Machine {
                 );
                 self.feedback(TurnResult::Refused, said);
             }
-            WorkspaceError::Uncertain(_) => {
-                self.note_uncertain(id.clone(), "writing a file");
-                let max = self.setup.started.paths.limit();
-                let effect = Effect::Get {
-                    path: writing.path.clone(),
-                    max,
-                };
-                self.begin(effect, None, |_| Doing::Probe(writing));
-            }
+            WorkspaceError::Uncertain(_) => self.probe(id, writing),
             error => self.failed("write", "WS-PUT", error),
+        }
+    }
+
+    /// Looks at the file to find out whether a write was done.
+    fn probe(&mut self, id: &RequestId, writing: Writing) {
+        self.note_uncertain(id.clone(), "writing a file");
+        let max = self.setup.started.paths.limit();
+        let effect = Effect::Get {
+            path: writing.path.clone(),
+            max,
+        };
+        self.begin(effect, None, |_| Doing::Probe(writing));
+    }
+
+    /// Carries out a stage again whose end nobody can know any more. It ran, if it ran, in a place
+    /// of its own, so a second run in another one changes nothing.
+    fn check_again(&mut self, id: &RequestId, checking: Checking) {
+        self.note_uncertain(id.clone(), "running a check");
+        self.resolved();
+        match checking.runs.is_empty() {
+            true => self.start_check(&checking.name, checking.plan, checking.tree),
+            false => self.next_stage(checking),
         }
     }
 
@@ -300,15 +338,7 @@ impl Machine {
     fn ran(&mut self, mut checking: Checking, run: StageRun, took: Duration) {
         checking.runs.push(run);
         match checking.judge(&*Arc::clone(&self.setup.acceptance)) {
-            Judgement::Continue => {
-                let effect = Effect::Stage {
-                    plan: Arc::clone(&checking.plan),
-                    stage: checking.runs.len(),
-                    tree: checking.tree.clone(),
-                };
-                let name = checking.name.clone();
-                self.begin(effect, Some(&name), |_| Doing::Check(checking));
-            }
+            Judgement::Continue => self.next_stage(checking),
             Judgement::Passed(verified, verdict) => {
                 let summary = self.judged(&checking, &verdict, Some(verified.level()), took);
                 self.verified = Some(verified);

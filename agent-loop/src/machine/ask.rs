@@ -36,7 +36,7 @@ impl Machine {
             self.end(End::Exhausted { limit });
             return;
         }
-        if tries == 1 {
+        if matches!(self.phase, Phase::Ready) {
             self.turn = self.turns_used + 1;
             self.seq = 0;
             self.turn_took = Duration::ZERO;
@@ -48,7 +48,7 @@ impl Machine {
         let (max_output_tokens, seed) = (model.max_output_tokens, self.turn_seed(model.seed));
         let estimate = estimated_tokens(&system) + estimated_tokens(&prompt);
         let cost_limit = self.budget().cost;
-        let price = self.setup.price.as_ref();
+        let price = self.setup.started.price.as_ref();
         let reserve = Spent::reserve(estimate, max_output_tokens, price, cost_limit.as_ref());
         if let Err(short) = self.spent.fits(reserve, self.budget()) {
             let limit = match short {
@@ -67,6 +67,7 @@ impl Machine {
             schema: schema.clone(),
             seed,
             estimated_tokens: estimate,
+            elapsed: self.now,
         };
         self.record(Event::Asked(asked), Durability::Buffered);
         let remaining = self.budget().wall.map(|wall| wall.saturating_sub(self.now));
@@ -129,7 +130,7 @@ impl Machine {
             },
         };
         self.spent
-            .settle(reserve, usage, cost, self.setup.price.as_ref());
+            .settle(reserve, usage, cost, self.setup.started.price.as_ref());
         if let Some(queue) = queue {
             *self.latency.queue.get_or_insert_default() += queue;
         }

@@ -67,7 +67,7 @@ impl Machine {
         match decision {
             Decision::Allow => self.carry_out(action),
             Decision::Deny { feedback } => self.feedback(TurnResult::Refused, feedback),
-            Decision::Ask { question } if self.setup.has_approver => {
+            Decision::Ask { question } if self.setup.started.approver => {
                 self.phase = Phase::Waiting {
                     approval: Approval { question, action },
                 };

@@ -99,7 +99,7 @@ impl Machine {
         let check = || {
             let mut names: Vec<String> = self.setup.plans.keys().cloned().collect();
             // The one that is meant where none is named comes first.
-            names.sort_by_key(|name| *name != self.setup.default_check);
+            names.sort_by_key(|name| *name != self.setup.started.default_check);
             names
         };
         Offer {

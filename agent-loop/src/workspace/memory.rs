@@ -40,20 +40,25 @@ type Command =
 #[derive(Clone)]
 pub struct MemoryWorkspace {
     files: Arc<Mutex<Tree>>,
+    /// For what it was made, where it is a place beside the workspace.
+    place: Option<RequestId>,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    command: Box<Command>,
+    command: Arc<Command>,
     capabilities: Capabilities,
     state: Mutex<State>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     faults: Vec<Fault>,
     calls: BTreeMap<Operation, u32>,
     finished: BTreeMap<RequestId, ExecReceipt>,
+    places: BTreeMap<RequestId, Arc<Mutex<Tree>>>,
+    #[cfg(test)]
+    written: u32,
 }
 
 /// A call of a workspace, for planning faults and for counting.
@@ -128,12 +133,13 @@ impl MemoryWorkspace {
         };
         let state = Mutex::default();
         let shared = Shared {
-            command: Box::new(command),
+            command: Arc::new(command),
             capabilities,
             state,
         };
         Self {
             files: Arc::default(),
+            place: None,
             shared: Arc::new(shared),
         }
     }
@@ -171,6 +177,38 @@ impl MemoryWorkspace {
         self.state().calls.get(&operation).copied().unwrap_or(0)
     }
 
+    /// Another workspace in the same state, as it is found by whoever comes later.
+    #[cfg(test)]
+    pub(crate) fn snapshot(&self) -> Self {
+        let mut state = self.state().clone();
+        for files in state.places.values_mut() {
+            let tree = files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            *files = Arc::new(Mutex::new(tree));
+        }
+        let shared = Shared {
+            command: Arc::clone(&self.shared.command),
+            capabilities: self.shared.capabilities,
+            state: Mutex::new(state),
+        };
+        Self {
+            files: Arc::new(Mutex::new(self.files())),
+            place: self.place.clone(),
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// How many writes have changed it, its places not counted.
+    #[cfg(test)]
+    pub(crate) fn written(&self) -> u32 {
+        self.state().written
+    }
+
+    /// How many places beside it there are.
+    #[cfg(test)]
+    pub(crate) fn places(&self) -> usize {
+        self.state().places.len()
+    }
+
     fn tree(&self) -> MutexGuard<'_, Tree> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -182,9 +220,17 @@ impl MemoryWorkspace {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn sibling(&self) -> Arc<dyn Workspace> {
+    fn sibling(&self, id: &RequestId) -> Arc<dyn Workspace> {
+        let files = Arc::default();
+        let places = &mut self.state().places;
+        places.insert(id.clone(), Arc::clone(&files));
+        self.place(id, files)
+    }
+
+    fn place(&self, id: &RequestId, files: Arc<Mutex<Tree>>) -> Arc<dyn Workspace> {
         Arc::new(Self {
-            files: Arc::default(),
+            files,
+            place: Some(id.clone()),
             shared: Arc::clone(&self.shared),
         })
     }
@@ -235,6 +281,10 @@ impl MemoryWorkspace {
             return Err(WorkspaceError::Conflict(there));
         }
         tree.insert(path.clone(), file.clone());
+        #[cfg(test)]
+        if self.place.is_none() {
+            self.state().written += 1;
+        }
         Ok(())
     }
 
@@ -312,13 +362,25 @@ impl Workspace for MemoryWorkspace {
 
     fn fresh_dir<'a>(
         &'a self,
-        _id: &'a RequestId,
+        id: &'a RequestId,
     ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
-        self.call(Operation::FreshDir, || Ok(self.sibling()))
+        self.call(Operation::FreshDir, || Ok(self.sibling(id)))
+    }
+
+    fn reopen<'a>(
+        &'a self,
+        id: &'a RequestId,
+    ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
+        let files = self.state().places.get(id).cloned();
+        let place = files.map(|files| self.place(id, files));
+        ready(place.ok_or(WorkspaceError::NotFound)).boxed()
     }
 
     fn stop(&self) -> BoxFuture<'_, StopState> {
         self.edit(|files| *files = Tree::new());
+        if let Some(id) = &self.place {
+            self.state().places.remove(id);
+        }
         ready(StopState::Confirmed).boxed()
     }
 }

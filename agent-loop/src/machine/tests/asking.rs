@@ -176,6 +176,8 @@ async fn an_intent_is_kept_before_its_effect_and_a_receipt_after_it() {
     expected.extend(turn(false));
     expected.push(("turn", false));
     expected.extend(turn(false));
+    // A command is started when its place is ready.
+    expected.insert(expected.len() - 1, ("prepared", false));
     expected.extend([("judged", false), ("turn", false)]);
     expected.extend(turn(true));
     expected.extend([("turn", false), ("ended", true)]);

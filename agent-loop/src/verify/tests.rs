@@ -1,0 +1,479 @@
+//! A proof holds exactly where the change was accepted, and no longer when a byte is changed.
+
+mod property;
+
+use std::fs;
+use std::path::Path;
+
+use super::*;
+use crate::acceptance::{CheckPlan, Evidence, Level, Stage, Verdict};
+use crate::budget::Budget;
+use crate::journal::{Answer, Durability, Event, FileJournal, Journal as _, ReplyRecord};
+use crate::policy::{Decision, policy_fn};
+use crate::test_kit::*;
+use crate::workspace::{ExecReceipt, ExecSpec, MemoryWorkspace};
+use crate::{Attempt, RunDir};
+
+/// An attempt in a folder, with everything that a folder can hold.
+fn recorded(script: Vec<String>, change: impl FnOnce(Attempt) -> Attempt) -> tempfile::TempDir {
+    let folder = fast_folder();
+    let attempt = Attempt::new(task(), by_turn(script), pretending(), acceptance(), paths());
+    let attempt = attempt
+        .allow_checks(true)
+        .clock(JumpingClock::default())
+        .keep_files(true)
+        .record_in(RunDir::create(folder.path()).unwrap());
+    run_or_die(change(attempt).drive()).unwrap();
+    folder
+}
+
+fn accepted() -> Vec<String> {
+    let wrong = write("amounts.py", "def total(xs):\n    return 1\n");
+    [
+        &read("amounts.py"),
+        &wrong,
+        CHECK,
+        "no action",
+        &fix(),
+        CHECK,
+        FINISH,
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn problems(verification: &Verification) -> Vec<String> {
+    let problems = verification.problems.iter();
+    problems.map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_run_is_proved_where_it_is_accepted_and_consistent_where_it_is_not() {
+    let folder = recorded(accepted(), |attempt| attempt);
+    let verification = verify(folder.path()).unwrap();
+    assert_eq!(problems(&verification), [""; 0]);
+    assert!(verification.proves_acceptance());
+    assert_eq!(verification.uncovered, [""; 0]);
+    let tree = verification.outcome.as_ref().unwrap().acceptance.tree;
+    let said = format!(
+        "proved: accepted at level counted, tree {} (48 records)",
+        tree.unwrap()
+    );
+    assert_eq!(verification.to_string(), said);
+
+    let folder = recorded(accepted(), |attempt| {
+        attempt.budget(Budget::default().turns(6))
+    });
+    let verification = verify(folder.path()).unwrap();
+    assert!(verification.is_consistent() && !verification.proves_acceptance());
+    let said = "holds: not_accepted, exhausted: all turns are used (42 records)";
+    assert_eq!(verification.to_string(), said);
+}
+
+#[test]
+fn a_folder_without_a_journal_cannot_be_read_and_an_empty_one_proves_nothing() {
+    let folder = fast_folder();
+    let error = verify(folder.path()).unwrap_err();
+    assert!(error.to_string().ends_with("cannot be read"), "{error}");
+    fs::write(folder.path().join("actions.jsonl"), "").unwrap();
+    let verification = verify(folder.path()).unwrap();
+    let said = "does not hold: 1 problem (0 records)\n  line 1, order: there is no first record";
+    assert!(verification.to_string().starts_with(said), "{verification}");
+}
+
+/// Every file of a folder, with its path in it.
+fn files(root: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path
+                .strip_prefix(root)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            files.push((name, fs::read(path).unwrap()));
+        }
+    }
+    files.sort();
+    files
+}
+
+/// By default every 211th byte; `AGENT_LOOP_TAMPER=1` takes each.
+#[test]
+fn no_byte_of_any_file_can_be_changed_cut_or_added() {
+    let step = how_many("AGENT_LOOP_TAMPER", 211);
+    let mut script = accepted();
+    // Large enough for a blob.
+    let large = format!("{RIGHT}# {}\n", "x".repeat(9000));
+    script[4] = write("amounts.py", &large);
+    let folder = recorded(script, |attempt| attempt);
+    assert!(verify(folder.path()).unwrap().proves_acceptance());
+    let mut names = Vec::new();
+    let mut count = 0;
+    let mut tampered = |name: &str, path: &Path, bytes: &[u8], how: &str| {
+        fs::write(path, bytes).unwrap();
+        let verification = verify(folder.path()).unwrap();
+        assert!(!verification.proves_acceptance(), "{name}: {how}");
+        assert!(!verification.is_consistent(), "{name}: {how}");
+        count += 1;
+    };
+    for (name, bytes) in files(folder.path()) {
+        let path = folder.path().join(&name);
+        for at in (0..bytes.len()).step_by(step) {
+            for mask in [1, 0x20, 0x80] {
+                let mut changed = bytes.clone();
+                changed[at] ^= mask;
+                tampered(&name, &path, &changed, &format!("byte {at} xor {mask}"));
+            }
+            tampered(&name, &path, &bytes[..at], &format!("cut at {at}"));
+            let mut missing = bytes.clone();
+            missing.remove(at);
+            tampered(&name, &path, &missing, &format!("byte {at} is missing"));
+        }
+        for more in [b"\n".as_slice(), b" ", b"\0", b"{}\n"] {
+            let longer = [&bytes, more].concat();
+            tampered(&name, &path, &longer, &format!("{more:?} at its end"));
+        }
+        fs::remove_file(&path).unwrap();
+        if name == "actions.jsonl" {
+            verify(folder.path()).unwrap_err();
+        } else {
+            let verification = verify(folder.path()).unwrap();
+            // Without the description of the evaluator nothing is wrong, and nothing is proved.
+            let is_consistent = name == "acceptance.json";
+            assert_eq!(verification.is_consistent(), is_consistent, "{name}");
+            assert!(!verification.proves_acceptance(), "{name}");
+        }
+        fs::write(&path, &bytes).unwrap();
+        names.push(name);
+    }
+    assert!(verify(folder.path()).unwrap().proves_acceptance());
+    let blobs = names.iter().filter(|name| name.starts_with("blobs/"));
+    assert!(blobs.count() > 0, "{names:?}");
+    println!("{count} changes in {} files, each found", names.len());
+}
+
+/// The run with other records, written anew: every line is whole and follows the one before it, and
+/// the outcome names the last one.
+fn forged(folder: &Path, change: impl Fn(&mut Vec<Event>)) -> tempfile::TempDir {
+    let forged = fast_folder();
+    for (name, bytes) in files(folder) {
+        if name != "actions.jsonl" && !name.starts_with("blobs/") {
+            let path = forged.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+    }
+    let journal = ReadJournal::read(folder).unwrap();
+    let mut events: Vec<Event> = journal.known().map(|record| record.event.clone()).collect();
+    change(&mut events);
+    let mut journal = FileJournal::create(forged.path()).unwrap();
+    for (seq, event) in events.into_iter().enumerate() {
+        let record = Record::new(seq as u64, jiff::Timestamp::UNIX_EPOCH, event);
+        journal.append(&record, Durability::Buffered).unwrap();
+    }
+    let path = forged.path().join("outcome.json");
+    let mut outcome: Outcome = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    outcome.chain_head = journal.chain_head();
+    fs::write(path, crate::evidence::pretty(&outcome).unwrap()).unwrap();
+    forged
+}
+
+#[test]
+fn whoever_writes_a_whole_journal_anew_is_found_out_by_what_it_says() {
+    type Change = fn(&mut Vec<Event>);
+    fn first<T>(events: &mut [Event], find: impl Fn(&mut Event) -> Option<&mut T>) -> &mut T {
+        events.iter_mut().find_map(find).unwrap()
+    }
+    macro_rules! find {
+        ($events:expr, $kind:ident) => {
+            first($events, |event| match event {
+                Event::$kind(body) => Some(body),
+                _ => None,
+            })
+        };
+    }
+    let table: [(Change, &[&str]); 14] = [
+        (
+            |events| find!(events, Asked).prompt.push('!'),
+            &["line 4, question: prompt is"],
+        ),
+        (
+            |events| {
+                let replied = events.iter_mut().rev().find_map(|event| match event {
+                    Event::Replied(replied) => Some(replied),
+                    _ => None,
+                });
+                if let ReplyRecord::Reply { text, .. } = &mut replied.unwrap().reply {
+                    *text = CHECK.to_owned();
+                }
+            },
+            &["line 44, decision: action is \"finish\" and should be \"check\""],
+        ),
+        (
+            |events| {
+                let decided = events.iter_mut().find_map(|event| match event {
+                    Event::Decided(decided) if decided.defect.is_some() => Some(decided),
+                    _ => None,
+                });
+                decided.unwrap().decision = Decision::Allow;
+            },
+            &["line 26, decision: decision.decision is \"allow\" and should be \"deny\""],
+        ),
+        (
+            |events| find!(events, Judged).verdict = Verdict::pass("2 tests passed"),
+            &["line 22, verdict: verdict.feedback is null"],
+        ),
+        (
+            |events| find!(events, Judged).tree = crate::Tree::new().hash(),
+            &["line 22, verdict: tree is"],
+        ),
+        (
+            // The first check has failed: let it pass, and the rest follows differently.
+            |events| {
+                let receipt = events.iter_mut().find_map(|event| match event {
+                    Event::Receipt(receipt) => match &mut receipt.answer {
+                        Answer::Stage(run) => Some(run),
+                        _ => None,
+                    },
+                    _ => None,
+                });
+                receipt.unwrap().receipt =
+                    ExecReceipt::exited(0).stderr("Ran 2 tests in 0.001s\n\nOK\n");
+            },
+            &["line 22, verdict: evidence is"],
+        ),
+        (
+            |events| find!(events, Prepared).before = crate::Manifest::default(),
+            &["line 21, order: \"receipt\" cannot come here"],
+        ),
+        (
+            |events| find!(events, Turn).said = "all is well".to_owned(),
+            &["line 9, turn: said is \"all is well\" and should be"],
+        ),
+        (
+            |events| {
+                let at = events.iter().position(|event| event.kind() == "judged");
+                events.remove(at.unwrap());
+            },
+            &["line 22, order: \"turn\" is there, and \"judged\" comes next"],
+        ),
+        (
+            |events| {
+                let last = events.len() - 1;
+                events.swap(last - 1, last);
+            },
+            &["line 47, order: \"ended\" is there, and \"turn\" comes next"],
+        ),
+        (
+            |events| find!(events, Ended).turns = 3,
+            &["line 48, end: turns is 3 and should be 7"],
+        ),
+        (
+            |events| find!(events, Started).budget.turns = 3,
+            &["line 24, order: \"asked\" cannot come here"],
+        ),
+        (
+            |events| find!(events, Started).system.push('!'),
+            &["line 1, start: revisions.prompt is not the digest of what it names"],
+        ),
+        (
+            |events| {
+                let checks = &mut find!(events, Started).checks;
+                let stage = &mut checks.get_mut("unit").unwrap().stages[0];
+                stage.argv = vec!["true".to_owned()];
+            },
+            &["line 1, plan: check \"unit\" has another plan than the evaluator makes"],
+        ),
+    ];
+    let folder = recorded(accepted(), |attempt| attempt);
+    let same = forged(folder.path(), |_| {});
+    assert!(verify(same.path()).unwrap().proves_acceptance());
+    for (at, (change, expected)) in table.into_iter().enumerate() {
+        let folder = forged(folder.path(), change);
+        let verification = verify(folder.path()).unwrap();
+        let problems = problems(&verification);
+        assert!(!verification.proves_acceptance(), "{at}");
+        for expected in expected {
+            let is_told = problems.iter().any(|told| told.starts_with(expected));
+            assert!(is_told, "{at}: {expected}: {problems:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_digest_that_was_kept_elsewhere_finds_a_run_that_was_made_up_as_a_whole() {
+    let real = recorded(accepted(), |attempt| attempt);
+    let head = ReadJournal::read(real.path()).unwrap().chain_head.unwrap();
+    let other = recorded(
+        vec![fix(), CHECK.to_owned(), FINISH.to_owned()],
+        |attempt| attempt,
+    );
+    assert!(verify(other.path()).unwrap().proves_acceptance());
+    let verifier = |folder: &Path| Verifier::new(folder).chain_head(head);
+    assert!(verifier(real.path()).verify().unwrap().proves_acceptance());
+    let told = problems(&verifier(other.path()).verify().unwrap());
+    assert_eq!(told, ["journal: has another last line than it should"]);
+}
+
+/// An acceptance of somebody's own, which says nothing of itself.
+#[derive(Clone)]
+struct Own {
+    passes: bool,
+}
+
+impl Acceptance for Own {
+    fn revision(&self) -> Digest {
+        Digest::of(b"own")
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["own".to_owned()]
+    }
+
+    fn plan(&self, name: &str) -> Option<CheckPlan> {
+        let stage = Stage::new(ExecSpec::new(["make"]).env("KEY", "k-TEST-1"));
+        (name == "own").then(|| CheckPlan::new(stage, Level::ExitCode))
+    }
+
+    fn judge(&self, _: &Evidence<'_>) -> Verdict {
+        match self.passes {
+            true => Verdict::scored("fine", 2.0 / 3.0),
+            false => Verdict::fail("no"),
+        }
+    }
+}
+
+#[test]
+fn verdicts_of_an_evaluator_that_is_not_at_hand_are_told_and_prove_nothing() {
+    let folder = fast_folder();
+    let workspace = MemoryWorkspace::new(|_, _| Ok(ExecReceipt::exited(0)));
+    let own = Own { passes: true };
+    let script = by_turn(vec![fix(), CHECK.to_owned(), FINISH.to_owned()]);
+    let attempt = Attempt::new(task(), script, workspace, own.clone(), paths())
+        .allow_checks(true)
+        .record_in(RunDir::create(folder.path()).unwrap());
+    assert!(run_or_die(attempt.drive()).unwrap().is_accepted());
+
+    let verification = verify(folder.path()).unwrap();
+    assert!(verification.is_consistent() && !verification.proves_acceptance());
+    let revision = own.revision().short();
+    let why = format!("evaluator {revision} is not at hand: it does not describe itself");
+    assert_eq!(verification.verdicts, Recomputed::no(&why));
+    let said = verification.to_string();
+    assert!(said.starts_with("not proved ("), "{said}");
+    assert!(
+        said.ends_with(&format!("verdicts not recomputed: {why}")),
+        "{said}"
+    );
+
+    let with = |own| {
+        Verifier::new(folder.path())
+            .acceptance(own)
+            .verify()
+            .unwrap()
+    };
+    assert!(with(own).proves_acceptance());
+    let told = with(Own { passes: false });
+    assert!(!told.proves_acceptance());
+    assert!(
+        problems(&told)
+            .iter()
+            .any(|told| told.contains("verdict: "))
+    );
+    let other = Verifier::new(folder.path()).acceptance(acceptance());
+    let other = other.verify().unwrap();
+    assert!(!other.proves_acceptance());
+    assert!(
+        matches!(&other.verdicts, Recomputed::No { why } if why.starts_with("the evaluator at hand is"))
+    );
+    // What a command is given may be secret.
+    for (name, bytes) in files(folder.path()) {
+        assert!(
+            !String::from_utf8_lossy(&bytes).contains("k-TEST"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn hidden_tests_are_in_the_description_of_the_evaluator_and_nowhere_else() {
+    let folder = fast_folder();
+    let hidden = acceptance()
+        .hidden("test_hidden.py", "hidden-1234", 3)
+        .unwrap();
+    let fresh = MemoryWorkspace::new(|_, _| {
+        Ok(ExecReceipt::exited(0).stderr("Ran 3 tests in 0.001s\n\nOK\n"))
+    });
+    let script = by_turn(vec![fix(), CHECK.to_owned(), FINISH.to_owned()]);
+    let attempt = Attempt::new(task(), script, pretending(), hidden, paths())
+        .allow_checks(true)
+        .fresh(fresh)
+        .record_in(RunDir::create(folder.path()).unwrap());
+    assert!(run_or_die(attempt.drive()).unwrap().is_accepted());
+    assert!(verify(folder.path()).unwrap().proves_acceptance());
+    let holding: Vec<String> = files(folder.path())
+        .into_iter()
+        .filter(|(_, bytes)| String::from_utf8_lossy(bytes).contains("hidden-1234"))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(holding, ["acceptance.json"]);
+    // The folder can be shown without it, and says what is missing.
+    fs::remove_file(folder.path().join("acceptance.json")).unwrap();
+    let shown = verify(folder.path()).unwrap();
+    assert!(shown.is_consistent() && !shown.proves_acceptance());
+    let said = shown.to_string();
+    assert!(
+        said.ends_with("is not at hand: acceptance.json is not there"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_policy_is_believed_as_far_as_it_is_stricter_than_the_rules() {
+    let no_finish = || {
+        policy_fn(|context, action| match action {
+            crate::Action::Finish { .. } if context.turn < 4 => Decision::deny("not so soon"),
+            _ => Decision::Allow,
+        })
+    };
+    let script = [&fix(), CHECK, FINISH, FINISH, &read("/etc/passwd")];
+    let script = script.map(str::to_owned).to_vec();
+    let folder = recorded(script, |attempt| attempt.policy(no_finish()));
+    let believed = verify(folder.path()).unwrap();
+    assert!(believed.proves_acceptance(), "{believed}");
+    let why = "0 of 1 are at hand";
+    assert_eq!(believed.policies, Recomputed::no(why));
+    let verifier = || Verifier::new(folder.path());
+    let recomputed = verifier().policy(no_finish()).verify().unwrap();
+    assert!(recomputed.proves_acceptance());
+    assert_eq!(recomputed.policies, Recomputed::Yes);
+    let other = verifier().policy(policy_fn(|_, _| Decision::Allow));
+    assert!(!other.verify().unwrap().is_consistent());
+
+    // What the rules deny no policy can have allowed.
+    let script = vec![write("test_amounts.py", ""), CHECK.to_owned()];
+    let folder = recorded(script, |attempt| {
+        attempt.policy(policy_fn(|_, _| Decision::Allow))
+    });
+    assert!(verify(folder.path()).unwrap().is_consistent());
+    let forged = forged(folder.path(), |events| {
+        for event in events {
+            if let Event::Decided(decided) = event {
+                decided.decision = Decision::Allow;
+            }
+        }
+    });
+    let told = problems(&verify(forged.path()).unwrap());
+    assert!(
+        told[0].starts_with("line 6, decision: decision.decision is \"allow\""),
+        "{told:?}"
+    );
+}
