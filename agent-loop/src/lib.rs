@@ -55,6 +55,7 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
+//! | `cli` | no | the program `agent-loop`: `verify`, `show`, `reap` |
 //! | `openai` | no | `model::openai`: a model behind an OpenAI-compatible chat-completions server |
 //! | `polyaxon` | no | `workspace::SandboxWorkspace`: a folder in a Polyaxon sandbox |
 //! | `tools` | no | `tools`: named operations in a sandbox, with typed arguments and durable receipts |

@@ -15,7 +15,10 @@ const CRATES: [(&str, &[&str]); 5] = [
     ("polyaxon-sandbox", &[]),
     ("polyaxon-tracking", &[]),
     ("polyaxon-local", &[]),
-    ("agent-loop", &["polyaxon", "openai", "tools", "tracking"]),
+    (
+        "agent-loop",
+        &["polyaxon", "openai", "tools", "tracking", "cli"],
+    ),
 ];
 
 pub(crate) fn run() -> Result<()> {
