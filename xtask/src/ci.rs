@@ -132,6 +132,7 @@ fn examples() -> Result<()> {
         arguments.extend(flags);
         step::run(&format!("example {name}"), &mut cargo(&arguments)?)
     };
+    compare_runs()?;
     local("stream", &[])?;
     local("transfer", &[])?;
     let handle = root()?.join("target/xtask/background.json");
@@ -203,6 +204,41 @@ fn tool_call() -> Result<()> {
     ensure!(
         executed == 2,
         "{executed} commands were executed, and not 2"
+    );
+    Ok(())
+}
+
+/// The example that compares runs, and what it has to say about its samples.
+fn compare_runs() -> Result<()> {
+    let command = [
+        "run",
+        "--quiet",
+        "--example",
+        "compare_runs",
+        "--",
+        "--local",
+    ];
+    let said = step::said("example compare_runs", &mut cargo(&command)?)?;
+    let lines: Vec<&str> = said.lines().collect();
+    let rows = lines
+        .iter()
+        .skip(2)
+        .map_while(|line| line.split_whitespace().next());
+    let rows: Vec<&str> = rows.collect();
+    // The best by the output that failed most comes first, and what has no value last.
+    let want = [
+        "run",
+        "no-timeouts",
+        "short-prompt",
+        "larger-model",
+        "baseline",
+        "crashed",
+    ];
+    ensure!(rows == want, "compare_runs shows the rows {rows:?}");
+    let failed = "  baseline: timeout_rate<=0.05 but it is 0.2";
+    ensure!(
+        lines.contains(&failed),
+        "compare_runs does not say:{failed}"
     );
     Ok(())
 }

@@ -92,7 +92,7 @@ impl Runs {
                 .once();
             let failure = match self.transport().send(operation).await {
                 Ok(_) => return Ok(()),
-                Err(error) if error.status().is_some_and(|status| is_refusal(status)) => {
+                Err(error) if error.status().is_some_and(is_refusal) => {
                     return Err(error);
                 }
                 Err(error @ (Error::Api(_) | Error::Transport { .. })) => error,

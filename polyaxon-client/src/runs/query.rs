@@ -71,7 +71,7 @@ use crate::ids::RunUuid;
 #[must_use = "a RunQuery does nothing until it is passed to `ListRuns::matching`"]
 pub struct RunQuery {
     terms: Vec<String>,
-    live: Live,
+    live: Kept,
     artifacts: Artifacts,
     problem: Option<InvalidInput>,
 }
@@ -86,9 +86,9 @@ struct Artifacts {
 
 /// Which of the runs that are not deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Live {
+enum Kept {
     #[default]
-    Live,
+    InLists,
     Archived,
     Both,
 }
@@ -233,7 +233,7 @@ impl RunQuery {
         for mut alternative in alternatives {
             let Artifacts { has, lacks } = alternative.artifacts;
             self = self.about_artifacts(has, lacks);
-            if alternative.live != Live::Live {
+            if alternative.live != Kept::InLists {
                 let problem = "an alternative cannot choose between archived and live runs";
                 alternative.refuse(InvalidInput::new("any_of", problem));
             }
@@ -257,13 +257,13 @@ impl RunQuery {
 
     /// Runs that are archived, and no others.
     pub fn archived(mut self) -> Self {
-        self.live = Live::Archived;
+        self.live = Kept::Archived;
         self
     }
 
     /// Archived runs too.
     pub fn with_archived(mut self) -> Self {
-        self.live = Live::Both;
+        self.live = Kept::Both;
         self
     }
 
@@ -278,9 +278,9 @@ impl RunQuery {
         // Said always: the server looks for the word anywhere in the query, in values too, and
         // leaves its own condition away where it finds it.
         let live = match self.live {
-            Live::Live => "live_state:1",
-            Live::Archived => "live_state:0",
-            Live::Both => "live_state:0|1",
+            Kept::InLists => "live_state:1",
+            Kept::Archived => "live_state:0",
+            Kept::Both => "live_state:0|1",
         };
         let terms = self.terms.iter().map(String::as_str).chain([live]);
         Ok(terms.collect::<Vec<_>>().join(","))

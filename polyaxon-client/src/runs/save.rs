@@ -25,8 +25,10 @@ use crate::ids::RunUuid;
 pub struct SaveArtifacts {
     from: String,
     to: PathBuf,
-    progress: Option<Arc<dyn Fn(&Saving<'_>) + Send + Sync>>,
+    progress: Option<Listener>,
 }
+
+type Listener = Arc<dyn Fn(&Saving<'_>) + Send + Sync>;
 
 impl fmt::Debug for SaveArtifacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

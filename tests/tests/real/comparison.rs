@@ -126,12 +126,23 @@ async fn runs_are_compared_by_inputs_last_metrics_and_outputs() {
     table.sort_ascending(&Column::Metric("loss".to_owned()));
     assert_eq!(names(&table), ["zero", "late", "null", "none"]);
 
-    // A file without events fails the answer for all; the others are read all the same.
+    // A file without events yet is no value, and no failure.
+    let empty = candidate(&runs, "empty", json!({})).await;
+    upload(&runs, empty, &folder, loss, head.as_bytes()).await;
+    // One that a crash has cut fails the answer for all; the others are read all the same.
     let broken = candidate(&runs, "broken", json!({"inputs": {"model": "m3"}})).await;
-    upload(&runs, broken, &folder, loss, head.as_bytes()).await;
+    upload(
+        &runs,
+        broken,
+        &folder,
+        loss,
+        format!("{head}0|2026\n").as_bytes(),
+    )
+    .await;
     let table = runs.compare(&ListRuns::new(), &columns).await.unwrap();
     assert_eq!(table.rows()[0].cells[1], value(json!(0.125)));
-    assert!(matches!(&table.rows()[4].cells[1], Cell::Unreadable(why) if why.contains("500")));
+    assert_eq!(table.rows()[4].cells[1], Cell::Missing);
+    assert!(matches!(&table.rows()[5].cells[1], Cell::Unreadable(why) if why.contains("500")));
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ async fn the_params_of_a_job_are_its_inputs_and_it_is_found_by_them() {
     let compiled: Value = serde_json::from_str(run.content.as_deref().unwrap()).unwrap();
     assert_eq!(
         compiled["run"]["container"]["args"],
-        json!(["8aac02e3a62a4f0aaa257c59da5eab80", 3])
+        json!(["8aac02e3a62a4f0aaa257c59da5eab80", "3"])
     );
     let other = operation.param("patch_sha256", "abcd").param("repeats", 5);
     runs.submit(&other.create()).await.unwrap();
@@ -79,7 +79,10 @@ async fn a_job_without_a_required_param_is_an_error_with_the_reason() {
     assert_eq!(status, RunStatus::Failed);
     let message = message.unwrap();
     assert!(message.starts_with("Failed to compile."), "{message}");
-    assert!(message.contains("non optional inputs"), "{message}");
+    assert!(
+        message.contains("sandbox_run_uuid is required"),
+        "{message}"
+    );
     assert_eq!(runs.get(run).await.unwrap().status, Some(RunStatus::Failed));
 }
 

@@ -173,10 +173,6 @@ impl<K> Term<K> {
 
 impl<K: Equality> Term<K> {
     /// It is this value.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "the word of the query language's own guide"
-    )]
     pub fn eq(self, value: impl Into<QueryValue>) -> RunQuery {
         match K::encoded(&value.into()) {
             Ok(value) => self.said(&value),
@@ -185,7 +181,6 @@ impl<K: Equality> Term<K> {
     }
 
     /// It is there and is another value, null included.
-    #[expect(clippy::should_implement_trait, reason = "the opposite of `eq`")]
     pub fn ne(self, value: impl Into<QueryValue>) -> RunQuery {
         match K::encoded(&value.into()) {
             Ok(value) => self.both(&format!("~{value}"), "~nil"),
