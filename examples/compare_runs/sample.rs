@@ -100,7 +100,7 @@ pub(crate) async fn fill(client: &Client, project: &ProjectRef) -> Result<()> {
             }
             false => run.end().await?,
         };
-        ended.ensure_complete()?;
+        ended.ensure_complete().map(drop)?;
     }
     Ok(())
 }

@@ -123,7 +123,7 @@ async fn a_run_is_made_again_in_three_ways() {
     // The platform has taken them: its agent copies them when the run starts.
     let content = runs.get(copy.uuid).await.unwrap().content.unwrap();
     let content: Value = serde_json::from_str(&content).unwrap();
-    let artifacts = &content["init"][0]["artifacts"];
+    let artifacts = &content["run"]["init"][0]["artifacts"];
     assert_eq!(artifacts["files"][0][0], format!("{first}/outputs/a.txt"));
     assert_eq!(artifacts["dirs"][0][0], format!("{first}/events"));
     let error = runs.restart(first, &with_files).await.unwrap_err();
