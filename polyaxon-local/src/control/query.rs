@@ -137,8 +137,8 @@ pub(crate) struct Filter(Node);
 
 #[derive(Debug)]
 enum Node {
-    All(Vec<Node>),
-    Any(Vec<Node>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
     Term(Term),
 }
 

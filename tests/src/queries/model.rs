@@ -95,7 +95,7 @@ impl Known {
             0 => None,
             1 => Some(Value::Null),
             2 => Some(json!("high")),
-            3 => Some(json!(number % 2 == 0)),
+            3 => Some(json!(number.is_multiple_of(2))),
             #[expect(clippy::cast_precision_loss, reason = "below 200")]
             _ => Some(json!(number as f64 / 8.0 - 10.0)),
         };

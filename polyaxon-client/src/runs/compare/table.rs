@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn what_is_no_value_comes_last_in_either_direction() {
         let names = |table: &RunTable| {
-            let names = table.rows().iter().map(|row| row.label());
+            let names = table.rows().iter().map(RunRow::label);
             names.collect::<Vec<_>>().join(" ")
         };
         let loss = Column::Metric("loss".to_owned());
