@@ -157,7 +157,7 @@ async fn files_of_a_run_are_saved_to_disk_with_progress() {
     upload(&runs, run, &folder, "outputs/empty", b"").await;
     upload(&runs, run, &folder, "other.txt", b"not asked for").await;
 
-    let told: Arc<Mutex<Vec<(u64, Option<u64>)>>> = Arc::default();
+    let told = Arc::new(Mutex::new(Vec::new()));
     let to: PathBuf = folder.join("down");
     let save = SaveArtifacts::new("outputs", &to).on_progress({
         let told = Arc::clone(&told);
