@@ -41,8 +41,8 @@
 //! A server that is down or busy holds nothing up: calls return at once, what they took is on the
 //! disk within moments, and is sent when the server is back. What could not be sent when the run
 //! ended is in the [`Report`], and in the run's folder, from where [`push`](push()) sends it. The
-//! values of a process that was killed are in the folder too: a run that is started again, with
-//! [`Tracking::run`] and [`Tracking::folder`], goes on with them.
+//! values of a process that was killed are in the folder too, and what else the run knew a second
+//! before: [`push`](push()) sends them, or [`Tracking::resume`] goes on with the run.
 //!
 //! Start with [`TrackedRun`] and [`Tracking`]; then [`At`] for steps and times, [`Event`] and
 //! [`Asset`] for what is no number, [`ArtifactRef`] for files, [`Report`] for what became of it all.
@@ -55,10 +55,11 @@
 //!
 //! Below the run's folder: `events/KIND/NAME.plx`, a line an event; `outputs/`, your files;
 //! `assets/`, versions of files; `plxlogs/logs.jsonl`, lines of output; `resources/`, how busy the
-//! machine was. Of a run that is not sent, or not yet: `run.plx.json`, its record, and
-//! `lineages.plx.json`, its references and the summaries of its events. These two are replaced whole
-//! and never seen half written, the first of them from the start on and about every second while
-//! there is something new. The summaries come at the end, as they need all values.
+//! machine was. While the run goes on, and afterwards unless a server has all of it: `run.plx.json`,
+//! its record, and `lineages.plx.json`, its references and the summaries of its events. These two are
+//! replaced whole and never seen half written, the first of them from the start on and about every
+//! second while there is something new. The summaries come at the end, as they need all values. A pod
+//! has the two only where the server takes nothing.
 //!
 //! # Names
 //!

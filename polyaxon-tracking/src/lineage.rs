@@ -63,6 +63,11 @@ impl Lineages {
         self.records.is_empty()
     }
 
+    /// All of them.
+    pub(crate) fn records(&self) -> &[Value] {
+        &self.records
+    }
+
     /// Compact JSON.
     pub(crate) fn to_json(&self) -> serde_json::Result<Vec<u8>> {
         serde_json::to_vec(&self.records)

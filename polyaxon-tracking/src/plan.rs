@@ -20,6 +20,12 @@ pub(crate) struct Plan {
     pub(crate) post: Option<Post>,
 }
 
+impl Plan {
+    pub(crate) fn resumes(&self) -> bool {
+        self.post.as_ref().is_some_and(|post| post.resumes)
+    }
+}
+
 /// What a run says of itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Introduction {
@@ -38,6 +44,8 @@ pub(crate) struct Post {
     /// The platform's name of the store that files end up in.
     pub(crate) store: Option<String>,
     pub(crate) duties: Duties,
+    /// Whether what an earlier process left in the folder is sent too.
+    pub(crate) resumes: bool,
     /// How long sending may go on once the run has ended.
     pub(crate) limit: Duration,
 }
@@ -69,6 +77,12 @@ impl Duties {
 
     pub(crate) fn has_uploads(self) -> bool {
         matches!(self, Self::All | Self::Guest | Self::PodAlone)
+    }
+
+    /// Whether the run's folder has its record while the run goes on: so one that was killed can
+    /// be pushed, or gone on with. What a container beside the process collects has none.
+    pub(crate) fn has_record(self) -> bool {
+        self.has_uploads()
     }
 
     pub(crate) fn has_event_lineage(self) -> bool {

@@ -166,14 +166,20 @@ impl Queue {
             },
             watch: watch.abort_handle(),
         };
-        // The sender is another such task, for the same reason.
         let (mail, sender) = Mail::open(&plan, &room);
-        if let Some(sender) = sender {
-            runtime.spawn_blocking(move || sender.run());
-        }
         runtime.spawn_blocking(move || {
-            write(&plan, &receiver, opened, |plan| {
-                Writer::open(plan, room, mail, panics)
+            // The sender has a thread of its own, which this task waits for: so a run takes one of
+            // the runtime's threads, and what is left to be sent when that ends is sent.
+            std::thread::scope(|scope| {
+                if let Some(sender) = sender {
+                    let thread = std::thread::Builder::new().name("polyaxon-send".to_owned());
+                    if let Err(error) = thread.spawn_scoped(scope, || sender.run()) {
+                        tracing::error!(%error, "a run cannot be sent: no thread");
+                    }
+                }
+                write(&plan, &receiver, opened, |plan| {
+                    Writer::open(plan, room, mail, panics)
+                });
             });
         });
         let folder = is_open.await.map_err(|_| Error::RuntimeGone)??;

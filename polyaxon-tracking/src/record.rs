@@ -384,6 +384,35 @@ impl RunRecord {
         self.apply(Change::Outputs(last_values, Merge::Keep));
     }
 
+    /// What a server may lack of a run that is gone on with.
+    pub(crate) fn changes(&self) -> Vec<Change> {
+        let text = |text: &Option<String>, make: fn(String) -> Change| text.clone().map(make);
+        let map = |map: &Option<Map<String, Value>>,
+                   make: fn(Map<String, Value>, Merge) -> Change| {
+            map.clone().map(|map| make(map, Merge::Keep))
+        };
+        let tags = self.tags.clone();
+        let changes = [
+            text(&self.name, Change::Name),
+            text(&self.description, Change::Description),
+            text(&self.readme, Change::Readme),
+            tags.map(|tags| Change::Tags(tags, Merge::Keep)),
+            map(&self.inputs, Change::Inputs),
+            map(&self.outputs, Change::Outputs),
+            map(&self.meta_info, Change::Meta),
+        ];
+        changes.into_iter().flatten().collect()
+    }
+
+    /// Leaves out the statuses, which are somebody else's.
+    pub(crate) fn without_statuses(mut self) -> Self {
+        self.status = None;
+        self.status_conditions = None;
+        self.started_at = None;
+        self.finished_at = None;
+        self
+    }
+
     /// Compact JSON, with the last values of metrics as outputs.
     pub(crate) fn to_json(
         &self,

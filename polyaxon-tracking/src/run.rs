@@ -33,9 +33,10 @@ pub(crate) use ends::LastPanic;
 /// [`end`](Self::end). Values are in their files within moments, what else the run knows within a
 /// second.
 ///
-/// The writer keeps one of the runtime's blocking threads busy as long as the run lasts; of a run
-/// that is sent to a server, the sender keeps another. A runtime has 512 of them, unless told
-/// otherwise; one with a single blocking thread cannot start a run that is sent.
+/// The writer keeps one of the runtime's blocking threads busy as long as the run lasts. A runtime
+/// has 512 of them, unless told otherwise; one that has no more of them than there are runs does
+/// nothing else that blocks, such as looking up the names of hosts. The sender of a run that is sent
+/// has a thread of its own.
 ///
 /// Dropping a run that was not ended logs a warning, writes what was taken, and records the run as
 /// failed with the reason `NotEnded`. A run that is sent is sent as far as 15 s allow. The drop

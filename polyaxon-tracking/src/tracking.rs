@@ -29,6 +29,7 @@ use crate::plan::{Duties, Introduction, Plan, Post};
 pub struct Tracking {
     pub(crate) way: Way,
     pub(crate) uuid: Option<RunUuid>,
+    pub(crate) resumes: bool,
     pub(crate) introduction: Introduction,
     pub(crate) capacity: usize,
     pub(crate) folder: Option<PathBuf>,
@@ -67,6 +68,7 @@ impl Tracking {
         Self {
             way,
             uuid: None,
+            resumes: false,
             introduction: Introduction::default(),
             capacity: 100_000,
             folder: None,
@@ -137,10 +139,22 @@ impl Tracking {
         self
     }
 
+    /// As this run, which an earlier process of this program made, with the same
+    /// [`folder`](Self::folder), and did not end: it was killed, for example. What it left in the
+    /// folder is sent, and the run's statuses are this process's. Offline it is as
+    /// [`run`](Self::run), which always goes on with what is there.
+    ///
+    /// The earlier process must be gone: else what the two tell the server is mixed.
+    pub fn resume(mut self, uuid: RunUuid) -> Self {
+        self.resumes = true;
+        self.run(uuid)
+    }
+
     /// As a run of its own, in a pod too: beside the run of the pod, with its own statuses. The
     /// platform has its files. Outside of pods it takes [`run`](Self::run) back.
     pub fn new_run(mut self) -> Self {
         self.uuid = None;
+        self.resumes = false;
         if let Way::Online { role, .. } = &mut self.way {
             *role = role.with_a_run_of_its_own();
         }
@@ -299,7 +313,7 @@ impl Tracking {
             Role::Pod => Duties::Pod,
             Role::PodOfAnother => Duties::PodOfAnother,
             Role::PodAlone => Duties::PodAlone,
-            Role::Unmanaged if made => Duties::All,
+            Role::Unmanaged if made || self.resumes => Duties::All,
             Role::Unmanaged => Duties::Guest,
         };
         let post = Post {
@@ -307,6 +321,7 @@ impl Tracking {
             namespace,
             store: places.store(),
             duties,
+            resumes: self.resumes,
             limit: self.send_limit,
         };
         Ok((uuid, post))

@@ -19,7 +19,7 @@ use crate::line::push_number;
 use crate::lineage::Lineages;
 use crate::metrics::At;
 use crate::name::Name;
-use crate::plan::Plan;
+use crate::plan::{Duties, Plan};
 use crate::queue::{Command, Copying, Room, Then};
 use crate::record::{Change, Ending, Merge, RunRecord};
 use crate::report::{Missing, Report, Unwritten};
@@ -60,8 +60,10 @@ pub(crate) struct Writer {
     lineages_changed: bool,
     /// Not before then are the metadata files written again.
     metadata_due: Instant,
-    /// Whether they are there. A run that is sent has none, unless sending fails.
+    /// Whether they are there.
     has_metadata: bool,
+    /// What this process does for a run that is sent.
+    duties: Option<Duties>,
     written: u64,
     /// What is missing and will not be tried again.
     lost: Vec<Unwritten>,
@@ -97,13 +99,22 @@ impl Writer {
             lineages_changed: false,
             metadata_due: Instant::now() + INTERVAL,
             has_metadata: record_path.exists(),
+            duties: plan.post.as_ref().map(|post| post.duties),
             written: 0,
             lost: Vec::new(),
             line: String::new(),
         };
-        // From here on the folder is a run, even where the process is killed at once. One that is
-        // sent is on the server already.
-        if writer.mail.is_none() {
+        if let (Some(mail), true) = (&writer.mail, plan.resumes()) {
+            for change in writer.record.changes() {
+                mail.post(Parcel::change(&change, 0));
+            }
+            let lineages = writer.lineages.records();
+            if !lineages.is_empty() {
+                mail.post(Parcel::lineage(lineages.to_vec(), 0));
+            }
+        }
+        // From here on the folder is a run, even where the process is killed at once.
+        if writer.keeps_record() {
             let bytes = writer
                 .record_json()
                 .map_err(Error::io("write", &record_path))?;
@@ -145,11 +156,8 @@ impl Writer {
 
     /// How long it can sleep where nothing comes.
     fn wake(&self) -> Option<Duration> {
-        // Of a run that is sent, it looks now and then whether the server is still there.
-        let metadata = match &self.mail {
-            None => self.metadata_wanted(),
-            Some(_) => self.record_changed || self.lineages_changed,
-        };
+        // Where there is no record as long as all is sent, it looks now and then whether it is.
+        let metadata = self.record_changed || self.lineages_changed;
         let metadata = metadata.then_some(self.metadata_due);
         let sample = self.sampler.as_ref().map(Sampler::due);
         let times = [self.lines.retry_at(), metadata, sample];
@@ -346,13 +354,16 @@ impl Writer {
         }
     }
 
-    /// Whether the metadata files are to be written. Those of a run that is sent are not, as long
-    /// as the server takes everything.
+    /// Whether the record is in the folder while the run goes on, whatever the server takes.
+    fn keeps_record(&self) -> bool {
+        self.duties.is_none_or(Duties::has_record)
+    }
+
+    /// Whether the metadata files are to be written. Where the platform collects the folder, they
+    /// are not, as long as the server takes everything.
     fn metadata_wanted(&self) -> bool {
-        let wanted = match &self.mail {
-            None => true,
-            Some(mail) => mail.is_behind(),
-        };
+        let is_behind = |mail: &Mail| mail.is_behind();
+        let wanted = self.keeps_record() || self.mail.as_ref().is_some_and(is_behind);
         wanted && (self.record_changed || self.lineages_changed || !self.has_metadata)
     }
 
@@ -403,7 +414,10 @@ impl Writer {
     fn record_json(&self) -> io::Result<Vec<u8>> {
         let last = self.lines.last_values();
         let last = last.map(|(name, value)| (name, summary::finite(value)));
-        Ok(self.record.to_json(last)?)
+        match self.duties.is_none_or(Duties::has_final_status) {
+            true => Ok(self.record.to_json(last)?),
+            false => Ok(self.record.clone().without_statuses().to_json(last)?),
+        }
     }
 
     /// Events first, then what is derived from them, then the status: a run that says it has ended
@@ -433,6 +447,9 @@ impl Writer {
             // this is all that is sure.
             if mail.is_behind() {
                 self.write_metadata_for_good();
+            } else if self.keeps_record() {
+                // What fails here is tried again where it turns out to be needed.
+                drop(self.write_metadata(files::replace));
             }
             let (sent, unsent) = mail.finish(last);
             report.sent = sent;
@@ -441,7 +458,13 @@ impl Writer {
         match is_sent && report.unsent.is_empty() {
             // The server has it all: nothing is left to be sent from here.
             true => self.remove_metadata(),
-            false => self.write_metadata_for_good(),
+            false => {
+                // Again where they were written before, for another process on the same run can have
+                // taken them away.
+                self.record_changed = true;
+                self.lineages_changed = true;
+                self.write_metadata_for_good();
+            }
         }
         report.unwritten = std::mem::take(&mut self.lost);
         report

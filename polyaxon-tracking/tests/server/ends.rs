@@ -8,21 +8,24 @@ use std::time::{Duration, Instant};
 
 use polyaxon_client::runs::{RunStatus, Statuses};
 use polyaxon_client::{Client, Config, RunUuid, Token};
+use polyaxon_local::{Fault, FaultRule};
 use polyaxon_tracking::{Push, TrackedRun, Tracking, push};
 
+use crate::count::{self, INPUTS, VALUES};
 use crate::stage::Stage;
 
 /// What the process is told, by its environment.
 const URL: &str = "TRACKED_PROCESS_URL";
 
-struct Process {
+pub(crate) struct Process {
     child: tokio::process::Child,
-    run: RunUuid,
+    pub(crate) run: RunUuid,
 }
 
 impl Process {
-    /// A process that logs a thousand values, says so, and then does what `way` says.
-    async fn start(stage: &Stage, way: &str) -> Self {
+    /// A process that logs what [`count::log`] does, says so once that is on the disk, and then
+    /// does what `way` says.
+    pub(crate) async fn start(stage: &Stage, way: &str) -> Self {
         let ready = stage.folder.path().join("ready");
         let child = tokio::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "ends::the_process"])
@@ -48,7 +51,7 @@ impl Process {
         Self { child, run }
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().unwrap().to_string();
         let sent = std::process::Command::new("kill")
             .args([name, &id])
@@ -56,7 +59,7 @@ impl Process {
         assert!(sent.unwrap().success());
     }
 
-    async fn end(&mut self) {
+    pub(crate) async fn end(&mut self) {
         let limit = Duration::from_secs(30);
         tokio::time::timeout(limit, self.child.wait())
             .await
@@ -88,17 +91,15 @@ async fn the_process() {
     let client = Client::new(&config.token(Token::new(of("TOKEN")).unwrap())).unwrap();
     let project = of("PROJECT").parse().unwrap();
     let tracking = Tracking::new(&client, &project).folder(of("FOLDER"));
+    let tracking = tracking.send_limit(Duration::from_secs(3));
     let run = TrackedRun::start(tracking).await.unwrap();
-    for step in 0..1000 {
-        run.log_metric(step, "loss", 0.5).unwrap();
-    }
+    count::log(&run);
     if of("WAY") == "panic" {
         run.note_panics();
     }
     // What was taken is on the disk within moments.
-    let events = run.path().join("events/metric/loss.plx");
     let limit = Instant::now() + Duration::from_secs(30);
-    while std::fs::read_to_string(&events).map_or(0, |text| text.lines().count()) < 1001 {
+    while !count::is_on_disk(run.path()) {
         assert!(Instant::now() < limit);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -143,7 +144,7 @@ async fn a_process_that_is_asked_to_end_has_ended_its_run() {
     assert_eq!(last.reason.as_deref(), Some("Signal"));
     assert_eq!(last.message.as_deref(), Some("The process got SIGTERM"));
     let file = stage.file(process.run, "events/metric/loss.plx").await;
-    assert_eq!(file.lines().count(), 1001);
+    assert_eq!(file.lines().count(), VALUES + 1);
 }
 
 #[tokio::test]
@@ -161,34 +162,50 @@ async fn a_panic_fails_the_run_and_is_named() {
         "{message}"
     );
     let file = stage.file(process.run, "events/metric/loss.plx").await;
-    assert_eq!(file.lines().count(), 1001);
+    assert_eq!(file.lines().count(), VALUES + 1);
 }
 
 #[tokio::test]
-async fn a_process_that_is_killed_leaves_every_value_on_the_disk() {
-    let stage = Stage::new().await;
-    let mut process = Process::start(&stage, "wait").await;
-    process.signal("-KILL");
-    process.end().await;
-    assert_eq!(
-        values_in(&stage.root().join("events/metric/loss.plx")),
-        1000
-    );
-    // Nobody could say it to the server.
-    assert_eq!(process.statuses(&stage).await.status, RunStatus::Running);
-    // A later process goes on with the run and its folder, and sends what is there.
-    let tracking = stage.tracking().run(process.run);
-    let run = TrackedRun::start(tracking).await.unwrap();
-    run.log_metric(1000, "loss", 0.5).unwrap();
-    drop(run.end().await.unwrap().ensure_complete().unwrap());
-    let file = stage.file(process.run, "events/metric/loss.plx").await;
-    assert_eq!(file.lines().count(), 1002);
-    let found = stage.get(process.run).await;
-    assert_eq!(found.outputs, Some(serde_json::json!({"loss": 0.5})));
-    // A folder without a record is none that could be pushed.
-    push(&stage.client, &Push::new(stage.root()))
-        .await
-        .unwrap_err();
+async fn a_run_that_was_killed_is_gone_on_with_or_pushed() {
+    for goes_on in [true, false] {
+        let stage = Stage::new().await;
+        // The run can be created, and then nothing gets through.
+        let down = FaultRule::new(Fault::Close).path("*").skip(2);
+        stage.server.faults().add(down);
+        let mut process = Process::start(&stage, "wait").await;
+        process.signal("-KILL");
+        process.end().await;
+        stage.server.faults().clear();
+        let events = stage.root().join("events/metric/loss.plx");
+        assert_eq!(values_in(&events), VALUES);
+        assert_eq!(stage.get(process.run).await.inputs, None);
+        let values = match goes_on {
+            true => {
+                let tracking = stage.tracking().resume(process.run);
+                let run = TrackedRun::start(tracking).await.unwrap();
+                run.log_metric(1000, "loss", 0.5).unwrap();
+                drop(run.end().await.unwrap().ensure_complete().unwrap());
+                assert!(!stage.root().join("run.plx.json").exists());
+                VALUES + 1
+            }
+            false => {
+                let pushed = push(&stage.client, &Push::new(stage.root())).await.unwrap();
+                assert_eq!((pushed.run().run, pushed.refused().len()), (process.run, 0));
+                VALUES
+            }
+        };
+        let file = stage.file(process.run, "events/metric/loss.plx").await;
+        assert_eq!(file.lines().count(), values + 1);
+        let found = stage.get(process.run).await;
+        assert_eq!(found.outputs, Some(serde_json::json!({"loss": 0.5})));
+        assert_eq!(found.inputs.unwrap().as_object().unwrap().len(), INPUTS);
+        // Who pushes a run does not say that it has ended.
+        let status = match goes_on {
+            true => RunStatus::Succeeded,
+            false => RunStatus::Running,
+        };
+        assert_eq!(process.statuses(&stage).await.status, status);
+    }
 }
 
 /// Both append whole lines to the same files; the server has those of both in the end.
@@ -206,14 +223,14 @@ async fn two_processes_on_one_run_lose_nothing_of_each_other() {
     drop(second.end().await.unwrap().ensure_complete().unwrap());
     assert_eq!(
         values_in(&stage.root().join("events/metric/loss.plx")),
-        2000
+        VALUES + 1000
     );
     let file = stage.file(first.run, "events/metric/loss.plx").await;
-    assert_eq!(file.lines().count(), 2001);
+    assert_eq!(file.lines().count(), VALUES + 1001);
     let record = stage
         .runs()
         .lineage_record(first.run, "loss")
         .await
         .unwrap();
-    assert_eq!(record.summary["metric"]["count"], 2000.0);
+    assert_eq!(record.summary["metric"]["count"], VALUES as f64 + 1000.0);
 }

@@ -215,6 +215,61 @@ fn a_run_that_outlives_its_runtime_is_sent_all_the_same() {
     ));
 }
 
+#[test]
+fn a_runtime_with_a_single_blocking_thread_can_track_a_run() {
+    let servers = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let stage = servers.block_on(Stage::new());
+    let program = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    let limit = std::time::Duration::from_secs(30);
+    let report = program.block_on(async {
+        tokio::time::timeout(limit, async {
+            let run = stage.start().await;
+            run.log_metric(1, "loss", 0.5).unwrap();
+            run.flush().await.unwrap();
+            run.end().await.unwrap()
+        })
+        .await
+    });
+    let report = report.unwrap().ensure_complete().unwrap();
+    assert_eq!(report.written(), 1);
+}
+
+/// Registering is not copying: what lies elsewhere is known and not kept.
+#[tokio::test]
+async fn a_reference_to_a_file_elsewhere_is_registered_and_not_copied() {
+    let stage = Stage::new().await;
+    let run = stage.start().await;
+    let elsewhere = stage.folder.path().join("elsewhere.txt");
+    std::fs::write(&elsewhere, "x").unwrap();
+    run.log_artifact_ref(ArtifactRef::file(&elsewhere).name("registered"))
+        .unwrap();
+    run.log_artifact(ArtifactRef::file(&elsewhere).name("copied"), "")
+        .unwrap();
+    drop(run.end().await.unwrap().ensure_complete().unwrap());
+    let path = |name: &'static str| {
+        let (runs, run) = (stage.runs(), run.uuid());
+        async move { runs.lineage_record(run, name).await.unwrap().path }
+    };
+    assert_eq!(path("registered").await.as_deref(), elsewhere.to_str());
+    assert_eq!(
+        path("copied").await.as_deref(),
+        Some("outputs/elsewhere.txt")
+    );
+    let sizes = stage
+        .runs()
+        .artifact_sizes(NAMESPACE, run.uuid())
+        .await
+        .unwrap();
+    assert_eq!(sizes.keys().collect::<Vec<_>>(), ["outputs/elsewhere.txt"]);
+}
+
 #[tokio::test]
 async fn a_run_that_goes_nowhere_leaves_nothing() {
     let run = TrackedRun::start(Tracking::no_op()).await.unwrap();
