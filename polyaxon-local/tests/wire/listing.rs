@@ -135,8 +135,8 @@ async fn a_list_is_filtered_sorted_and_paged_as_asked_or_refused() {
     assert_eq!(run["settings"], json!({"namespace": "polyaxon"}));
     for query in [
         ("query", "mine:true"),
-        ("query", "(name:a)"),
-        ("query", "name:%a%"),
+        ("query", "(name:a"),
+        ("query", "name:%3%"),
         ("sort", "nope"),
     ] {
         let (status, answer) = reply(plane.request(Method::GET, RUNS).query(&[query])).await;

@@ -186,8 +186,8 @@ fn no_value(word: &str) -> String {
     format!("`{word}` is no value; `nil` asks for what is missing")
 }
 
-/// One value, or several with a bar between them. A word can be meant as text too, whatever it
-/// looks like.
+/// One value, or several with a bar between them. A word can be a number or text,
+/// quoted or not.
 fn one_of(text: &str, words: bool) -> Result<Vec<Plain>, String> {
     let mut values = Vec::new();
     for word in text.split('|').map(str::trim) {
@@ -196,8 +196,10 @@ fn one_of(text: &str, words: bool) -> Result<Vec<Plain>, String> {
             return Err(no_value(word));
         }
         values.push(Plain::of(&value));
-        if words && value.is_number() {
-            values.push(Plain::Text(word.to_owned()));
+        match &value {
+            Value::Number(_) if words => values.push(Plain::Text(word.to_owned())),
+            Value::String(text) if words => values.extend(text.parse().map(Plain::Number)),
+            _ => {}
         }
     }
     Ok(values)
