@@ -71,7 +71,8 @@ impl Execution<'_> {
         }
     }
 
-    /// Puts the files into the folder of the call.
+    /// Puts the files into the folder of the call, which is empty before: an earlier try, of which
+    /// no command was started, can have left parts of them.
     pub(super) async fn put(&self, files: &Tree) -> Result<(), Private> {
         let all = timeout_at(self.deadline, self.put_all(files)).await;
         all.unwrap_or_else(|_| Err(Private::new("no time left")))
@@ -80,18 +81,16 @@ impl Execution<'_> {
     async fn put_all(&self, files: &Tree) -> Result<(), Private> {
         let folder = self.folder();
         let fs = self.sandbox.fs();
+        fs.rm_all(folder.as_str())
+            .await
+            .map_err(|error| Private::from_error(&error))?;
         fs.mkdir_with(folder.as_str(), Mkdir::new().parents())
             .await
             .map_err(|error| Private::from_error(&error))?;
         let workspace = self.workspace()?;
         for (path, file) in files.iter() {
             let put = workspace.put(self.request_id, path, file, Precondition::Absent);
-            match put.await {
-                Ok(()) => {}
-                // From an earlier try, which was broken off.
-                Err(WorkspaceError::Conflict(Some(there))) if there == file.digest() => {}
-                Err(error) => return Err(private(&error)),
-            }
+            put.await.map_err(|error| private(&error))?;
         }
         Ok(())
     }

@@ -256,7 +256,10 @@ async fn a_call_that_is_dropped_before_its_start_is_known_not_to_have_started() 
     let place = Place::start().await;
     let controller = place.controller(Line::harmful());
     place.spoil(r#"{"fault": {"stall_after": 0}, "method": "POST", "path": "*/fs/write"}"#);
-    let asked = call("r.1", &counted("count"));
+    let asked = call(
+        "r.1",
+        &format!("test $(cat own.txt) = own && {}", counted("count")),
+    );
     {
         let mut dropped = std::pin::pin!(controller.call(&place.session, &asked));
         while place.server.faults().applied() == 0 {
@@ -267,6 +270,9 @@ async fn a_call_that_is_dropped_before_its_start_is_known_not_to_have_started() 
     let open = controller.receipts().open_calls().unwrap();
     assert_eq!((open.len(), open[0].may_have_started), (1, false));
     place.server.faults().clear();
+    // Whatever the broken try has left there.
+    let half = format!("/tmp/{}/own.txt", open[0].tag);
+    place.sandbox.fs().write(&*half, "ow").await.unwrap();
     let answer = controller.call(&place.session, &asked).await;
     assert_eq!(
         answer.outcome,

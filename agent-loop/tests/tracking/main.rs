@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent_loop::acceptance::{CommandAcceptance, all};
 use agent_loop::model::ModelReply;
 use agent_loop::tracking::TrackingObserver;
 use agent_loop::workspace::{Fault, FaultAt, Operation};
 use agent_loop::{
-    Attempt, ExecReceipt, MemoryWorkspace, Micros, ModelError, Outcome, Paths, Price, Private,
-    RunDir, ScriptedModel, Task, UnittestAcceptance, Usage, WorkspaceError,
+    Acceptance, Attempt, ExecReceipt, MemoryWorkspace, Micros, ModelError, Outcome, Paths, Price,
+    Private, RunDir, ScriptedModel, Task, UnittestAcceptance, Usage, WorkspaceError,
 };
 use polyaxon_tracking::{TrackedRun, Tracking, read_metric_series};
 use serde_json::{Value, json};
@@ -26,7 +27,12 @@ const FINISH: &str = r#"{"action":"finish"}"#;
 
 /// What a check says of the file: each content takes its own time.
 fn workspace() -> MemoryWorkspace {
-    MemoryWorkspace::new(|_spec, files| {
+    MemoryWorkspace::new(|spec, files| {
+        if spec.argv.iter().any(|word| word == "lint") {
+            let mut receipt = ExecReceipt::exited(3).stdout("x".repeat(9));
+            receipt.duration = Duration::from_millis(5);
+            return Ok(receipt);
+        }
         let path = "work/amounts.py".parse().unwrap();
         let source: &[u8] = files.get(&path).unwrap().bytes();
         let (mut receipt, took) = match source {
@@ -75,12 +81,21 @@ impl Tracked {
         workspace: MemoryWorkspace,
         replies: Vec<Result<ModelReply, ModelError>>,
     ) -> Outcome {
+        let acceptance = UnittestAcceptance::new("test_amounts.py", "tests\n", 2).unwrap();
+        self.attempt_by(acceptance, workspace, replies).await
+    }
+
+    async fn attempt_by(
+        &self,
+        acceptance: impl Acceptance + 'static,
+        workspace: MemoryWorkspace,
+        replies: Vec<Result<ModelReply, ModelError>>,
+    ) -> Outcome {
         let task = Task::new("amounts", "Return a sum.")
             .attempt(2)
             .repository_revision("0a1b2c")
             .file("amounts.py", "start\n")
             .unwrap();
-        let acceptance = UnittestAcceptance::new("test_amounts.py", "tests\n", 2).unwrap();
         let paths = Paths::editable(["amounts.py"]).unwrap();
         Attempt::new(
             task,
@@ -312,6 +327,29 @@ async fn what_nobody_knows_has_no_point_and_no_output() {
     assert_eq!(receipt["error"], "uncertain");
     assert_eq!(receipt.get("exit_code"), None);
     assert_eq!(receipt.get("verdict"), None);
+}
+
+#[tokio::test]
+async fn each_command_of_a_check_has_a_receipt_of_its_own() {
+    let tracked = Tracked::start().await;
+    let tests = UnittestAcceptance::new("test_amounts.py", "tests\n", 2).unwrap();
+    let lint = CommandAcceptance::new(["lint"]).named("lint");
+    let both = all([Arc::new(tests) as Arc<dyn Acceptance>, Arc::new(lint)]);
+    let script = replies(&[WRITE_RIGHT, CHECK]);
+    let outcome = tracked.attempt_by(both, workspace(), script).await;
+    tracked.observer.finish(&outcome, None).unwrap();
+    tracked.end().await;
+    let durations = tracked.points("command_duration_ms");
+    assert_eq!(durations, [(2, 30.0), (2, 5.0)]);
+    assert_eq!(tracked.points("check_passed"), [(2, 0.0)]);
+    for (name, stage, code) in [("step-2.json", 0, 0), ("step-2.2.json", 1, 3)] {
+        let receipt = tracked.json(format!("outputs/receipts/{name}"));
+        assert_eq!(receipt["step"], 2);
+        assert_eq!(receipt["stage"], stage);
+        assert_eq!(receipt["exit_code"], code);
+        // The verdict is that of the check.
+        assert_eq!(receipt["verdict"], "fail");
+    }
 }
 
 #[tokio::test]
