@@ -13,7 +13,7 @@ use agent_loop::{
     Attempt, Budget, ModelReply, Outcome, Paths, RunDir, ScriptedModel, Task, UnittestAcceptance,
     Usage,
 };
-use polyaxon_client::runs::{ListRuns, RunStatus, Runs};
+use polyaxon_client::runs::{ListRuns, RunQuery, RunStatus, Runs, Sort, SortField};
 use polyaxon_client::{Client, RunUuid};
 use polyaxon_sandbox::SandboxClient;
 use polyaxon_tests::agent::{FIX, SOURCE, TESTS, check, finish, write};
@@ -115,19 +115,21 @@ async fn attempts_of_one_case_set_are_compared_on_the_server_and_lead_to_their_e
     assert!(accepted.is_accepted() && !refused.is_accepted());
 
     // From the failed candidate, or the case set, to the run.
-    let list = |field: &str, value: &str| ListRuns::new().term(field, value).unwrap();
-    let of_cases = list("inputs.case_set_revision", CASES).sort("-metrics.check_passed");
+    let list = |query: RunQuery| ListRuns::new().matching(&query).unwrap();
+    let best_first = Sort::descending(SortField::metric("check_passed").unwrap());
+    let of_cases = RunQuery::new().input("case_set_revision").eq(CASES);
+    let of_cases = list(of_cases).sorted(&best_first);
     let page = runs.list(&of_cases).await.unwrap();
     let found: Vec<RunUuid> = page.runs.iter().map(|run| run.uuid).collect();
     assert_eq!(found, [good, bad]);
-    let not_accepted = list("outputs.acceptance", "not_accepted");
+    let not_accepted = list(RunQuery::new().output("acceptance").eq("not_accepted"));
     let page = runs.list(&not_accepted).await.unwrap();
     assert_eq!(page.runs[0].uuid, bad);
     let outputs = page.runs[0].outputs.as_ref().unwrap();
     assert_eq!(outputs["end"], "exhausted_turns");
     assert_eq!(outputs.get("evidence_level"), None);
     let sandbox = local.sandbox.run_uuid().to_string();
-    let of_sandbox = list("inputs.sandbox_run_uuid", &sandbox);
+    let of_sandbox = list(RunQuery::new().input("sandbox_run_uuid").eq(&sandbox));
     assert_eq!(runs.list(&of_sandbox).await.unwrap().runs.len(), 2);
 
     let run = runs.get(good).await.unwrap();
