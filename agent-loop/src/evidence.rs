@@ -1,8 +1,9 @@
 //! The folder of a run, in which its evidence is kept.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
@@ -152,15 +153,57 @@ fn write(
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    // Removed by itself where anything below fails.
-    let mut file = tempfile::Builder::new()
-        .prefix(".tmp-")
-        .tempfile_in(folder)?;
+    let temporary = Temporary::create(folder)?;
+    let mut file = &temporary.file;
     file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    permit(file.as_file())?;
-    file.persist(path)?;
+    file.sync_all()?;
+    permit(file)?;
+    fs::rename(&temporary.path, path)?;
     sync_folder(folder)
+}
+
+/// A file of a name that nobody else uses. Removed by itself where it was not renamed.
+struct Temporary {
+    path: PathBuf,
+    file: File,
+}
+
+impl Temporary {
+    fn create(folder: &Path) -> io::Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = folder.join(format!(".tmp-{}-{number}", std::process::id()));
+            match owners_alone().create_new(true).open(&path) {
+                Ok(file) => return Ok(Self { path, file }),
+                // What an earlier process of this number has left behind.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // After a rename there is nothing to remove.
+        drop(fs::remove_file(&self.path));
+    }
+}
+
+#[cfg(unix)]
+fn owners_alone() -> OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
+#[cfg(not(unix))]
+fn owners_alone() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    options
 }
 
 /// A temporary file is its owner's alone; evidence is read like any other file.

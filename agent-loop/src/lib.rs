@@ -62,6 +62,9 @@
 //! | `tracking` | no | `tracking::TrackingObserver`: an attempt in a tracked Polyaxon run; the calls of tools, too |
 #![forbid(unsafe_code)]
 
+// Futures and streams, without the channels, macros and I/O of the whole.
+extern crate futures_util as futures;
+
 pub mod acceptance;
 pub mod action;
 mod attempt;

@@ -146,6 +146,10 @@ impl Case {
             .drive()
             .await
             .unwrap();
+        // Whatever it came to: the records say the same, and prove an acceptance and nothing else.
+        let verification = agent_loop::verify(folder.path().join("run")).unwrap();
+        assert!(verification.is_consistent(), "{verification}");
+        assert_eq!(verification.proves_acceptance(), outcome.is_accepted());
         Made { outcome, folder }
     }
 }

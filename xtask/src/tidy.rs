@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the rules of the house that a compiler cannot check.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,6 +37,9 @@ pub(crate) fn run() -> Result<()> {
         }
     }
     for problem in dependencies()? {
+        writeln!(problems, "  {problem}")?;
+    }
+    for problem in few_crates()? {
         writeln!(problems, "  {problem}")?;
     }
     for problem in code_map(&root)? {
@@ -105,6 +109,39 @@ fn dependencies() -> Result<Vec<String>> {
         }
     }
     Ok(problems)
+}
+
+/// The core of the loop builds with few crates: what it is made of is a part of what it proves.
+fn few_crates() -> Result<Vec<String>> {
+    const FEWER_THAN: usize = 40;
+    let tree = [
+        "tree",
+        "-p",
+        "agent-loop",
+        "-e",
+        "normal",
+        "--prefix",
+        "none",
+    ];
+    let output = cargo(&tree)?.output()?;
+    ensure!(output.status.success(), "cargo tree: {}", output.status);
+    let text = String::from_utf8(output.stdout).context("cargo tree is not UTF-8")?;
+    // A crate that was shown before has a mark behind it.
+    let crates: BTreeSet<&str> = text
+        .lines()
+        .map(|line| line.trim_end_matches(" (*)"))
+        .filter(|line| !line.is_empty())
+        .collect();
+    let problem = || {
+        format!(
+            "agent-loop has {} crates, and fewer than {FEWER_THAN} are allowed",
+            crates.len()
+        )
+    };
+    Ok((crates.len() >= FEWER_THAN)
+        .then(problem)
+        .into_iter()
+        .collect())
 }
 
 /// Every source file that ARCHITECTURE.md names is there.

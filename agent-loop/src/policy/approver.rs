@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::channel::oneshot;
 use futures::future::{BoxFuture, FutureExt as _};
+use tokio::sync::oneshot;
 
 use super::{Approval, Approver};
 

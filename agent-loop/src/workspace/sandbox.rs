@@ -36,6 +36,8 @@ const MOST_LISTED: u64 = 128 * 1024 * 1024;
 const AT_ONCE: usize = 8;
 /// How much of an output is kept of a command that is looked up.
 const KEPT: usize = 1 << 20;
+/// The file in a place beside the workspace that holds its mark.
+const MARK: &str = "mark";
 /// How much one request reads.
 const PAGE: u64 = 4 << 20;
 
@@ -46,7 +48,7 @@ const PAGE: u64 = 4 << 20;
 /// | links | each component of a path is looked at before it is used, and a link is refused. The service has no call that does both at once: a process in the sandbox can change a component in between |
 /// | conditional write | read, compare, write, read: right as long as the loop is the only writer |
 /// | listing | the service gives no digests, so every file is read |
-/// | command | in the background, with a tag made of the folder's name and the request's id; where an answer is lost, it is found again by that tag, and never started twice |
+/// | command | in the background, with a tag made of the folder's name, the request's id and a mark of the place; where an answer is lost, it is found again by that tag, and never started twice |
 /// | [`fresh_dir`](Workspace::fresh_dir) | another folder beside it, which [`stop`](Workspace::stop) removes |
 ///
 /// Commands get relative names only: some services map the paths of their file calls.
@@ -58,6 +60,9 @@ pub struct SandboxWorkspace {
     life_limit: Option<Duration>,
     /// The name of the folder, in the names of commands.
     name: String,
+    /// What tells the commands of a place from those of all others, those of an earlier attempt with
+    /// the same ids among them.
+    mark: String,
     /// The user whom commands run as, where it is another one than the service's.
     isolation: Option<OtherUser>,
     /// The commands that were started.
@@ -104,6 +109,7 @@ impl SandboxWorkspace {
             role: Role::Sandbox,
             life_limit: None,
             name: name.to_owned(),
+            mark: String::new(),
             isolation: None,
             started: Arc::default(),
             running: Arc::default(),
@@ -290,12 +296,7 @@ impl SandboxWorkspace {
     }
 
     async fn empty_folder(&self, id: &RequestId) -> Result<Self, WorkspaceError> {
-        let beside: AbsPath = format!("{}.checks", self.root)
-            .parse()
-            .map_err(|error| WorkspaceError::Refused(Private::from_error(&error)))?;
-        let root = beside
-            .join(id.as_str())
-            .map_err(|error| WorkspaceError::Refused(Private::from_error(&error)))?;
+        let (beside, root) = self.folder_of(id)?;
         let made = self.fs().mkdir_with(&beside, Mkdir::new().parents()).await;
         self.answered(made)
             .map_err(|error| self.read_failed(&error))?;
@@ -307,12 +308,42 @@ impl SandboxWorkspace {
         let made = self.fs().mkdir(&root).await;
         self.answered(made)
             .map_err(|error| self.read_failed(&error))?;
-        Ok(Self {
+        let mark = jiff::Timestamp::now().as_nanosecond();
+        let mark = Digest::of(format!("{root} {mark} {}", std::process::id()).as_bytes()).short();
+        let place = self.beside(root, mark.clone());
+        let written = self.fs().write(&place.absolute(MARK)?, mark).await;
+        self.answered(written)
+            .map_err(|error| self.read_failed(&error))?;
+        Ok(place)
+    }
+
+    /// The folder that [`empty_folder`](Self::empty_folder) has made, whichever program did.
+    async fn folder_again(&self, id: &RequestId) -> Result<Self, WorkspaceError> {
+        let (_, root) = self.folder_of(id)?;
+        let place = self.beside(root, String::new());
+        let mark = RelPath::parse(MARK);
+        let mark = mark.map_err(|error| WorkspaceError::Refused(Private::from_error(&error)))?;
+        let mark = place.read(&mark, 64).await?;
+        let mark = String::from_utf8(mark).map_err(|_| refused("a mark that is no text"))?;
+        Ok(Self { mark, ..place })
+    }
+
+    /// The folder of all places beside this one, and the one of `id` in it.
+    fn folder_of(&self, id: &RequestId) -> Result<(AbsPath, AbsPath), WorkspaceError> {
+        let refused = |error| WorkspaceError::Refused(Private::from_error(&error));
+        let beside: AbsPath = format!("{}.checks", self.root).parse().map_err(refused)?;
+        let root = beside.join(id.as_str()).map_err(refused)?;
+        Ok((beside, root))
+    }
+
+    fn beside(&self, root: AbsPath, mark: String) -> Self {
+        Self {
             root,
+            mark,
             role: Role::Folder,
             running: Arc::default(),
             ..self.clone()
-        })
+        }
     }
 
     /// Notes that the service has answered.
@@ -436,6 +467,13 @@ impl Workspace for SandboxWorkspace {
         id: &'a RequestId,
     ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
         async move { Ok(Arc::new(self.empty_folder(id).await?) as Arc<dyn Workspace>) }.boxed()
+    }
+
+    fn reopen<'a>(
+        &'a self,
+        id: &'a RequestId,
+    ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
+        async move { Ok(Arc::new(self.folder_again(id).await?) as Arc<dyn Workspace>) }.boxed()
     }
 
     fn stop(&self) -> BoxFuture<'_, StopState> {

@@ -9,6 +9,7 @@
 mod accepted;
 mod checks;
 mod infrastructure;
+mod killed;
 mod paths;
 mod replies;
 mod rules;

@@ -32,7 +32,7 @@ impl SandboxWorkspace {
     /// The command's name in the service, the same in each call: two workspaces of one sandbox can
     /// have commands of the same id.
     fn tag(&self, id: &RequestId) -> String {
-        let tag = format!("{}:{id}", self.name);
+        let tag = format!("{}:{id}:{}", self.name, self.mark);
         match tag.len() <= LONGEST_TAG {
             true => tag,
             false => Digest::of(tag.as_bytes()).to_string(),

@@ -1,0 +1,80 @@
+//! An attempt as a program of its own, for its test to kill: it works in the sandbox that it is told,
+//! and stands still at one of its records.
+//!
+//!     agent_kill drive|resume URL TOKEN PROJECT RUN FOLDER [RECORD]
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use agent_loop::acceptance::CommandAcceptance;
+use agent_loop::journal::observer_fn;
+use agent_loop::workspace::SandboxWorkspace;
+use agent_loop::{
+    Attempt, ModelError, ModelErrorKind, ModelReply, Paths, RunDir, Task, Usage, model_fn,
+};
+use polyaxon_client::{Client, Config, Token};
+use polyaxon_sandbox::SandboxClient;
+use polyaxon_tests::agent::{FIX, SOURCE, check, finish, read, write};
+
+/// A check that leaves a line outside of its place each time it runs, and takes a moment.
+const CHECK: &str = "echo ran >> ../../../checks-that-ran; sleep 0.1; grep -q 'sum(xs)' amounts.py";
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [how, url, token, project, run, folder, rest @ ..] = arguments.as_slice() else {
+        return Err("how, URL, token, project, run and folder are needed".into());
+    };
+    let folder = PathBuf::from(folder);
+    let stop_at: Option<u64> = rest.first().map(|number| number.parse()).transpose()?;
+    let client = Client::new(&Config::explicit(url)?.token(Token::new(token.as_str())?))?;
+    let sandbox = SandboxClient::connect(&client, &project.parse()?, run.parse()?);
+    let workspace = SandboxWorkspace::new(sandbox, "repair")?;
+
+    let script = [
+        read(),
+        write("def total(xs):\n    return 1\n"),
+        check(),
+        write(FIX),
+        check(),
+        finish(),
+    ];
+    // What is said depends on the turn alone, so that another program hears the same.
+    let model = model_fn("by turn", move |request| {
+        let turn = request.id.as_str().rsplit('.').nth(1);
+        let turn = turn.and_then(|turn| turn.parse::<usize>().ok());
+        let text = turn.and_then(|turn| script.get(turn.checked_sub(1)?));
+        match text {
+            Some(text) => Ok(ModelReply::new(text).usage(Usage::new(100, 20))),
+            None => Err(ModelError::new(ModelErrorKind::BadRequest, "at its end")),
+        }
+    });
+    let task =
+        Task::new("total", "total(xs) must return the sum of xs.").file("amounts.py", SOURCE)?;
+    let acceptance = CommandAcceptance::new(["sh", "-c", CHECK]);
+    let attempt = Attempt::new(
+        task,
+        model,
+        workspace,
+        acceptance,
+        Paths::editable(["amounts.py"])?,
+    )
+    .allow_checks(true)
+    .observer(observer_fn(move |record| {
+        if Some(record.seq) == stop_at {
+            let _nobody_reads = writeln!(std::io::stdout(), "stands still");
+            loop {
+                std::thread::park();
+            }
+        }
+    }));
+    let outcome = match how.as_str() {
+        "drive" => attempt.record_in(RunDir::create(folder)?).drive().await?,
+        "resume" => attempt.resume(folder).await?,
+        other => return Err(format!("{other} is no way to make an attempt").into()),
+    };
+    match outcome.exit_code() {
+        0 => Ok(()),
+        code => Err(format!("ended with {code}: {}", outcome.end).into()),
+    }
+}

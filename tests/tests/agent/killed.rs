@@ -1,0 +1,172 @@
+//! A program that is killed, and another one that goes on.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use agent_loop::journal::{Answer, Event, ReadJournal};
+use agent_loop::{Outcome, verify};
+use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
+use polyaxon_tests::agent::FIX;
+use polyaxon_tests::local::LocalSandbox;
+
+/// The program in a sandbox, with a folder of its own.
+struct Case<'a> {
+    place: &'a LocalSandbox,
+    sandbox: SandboxClient,
+    folder: tempfile::TempDir,
+}
+
+impl<'a> Case<'a> {
+    async fn new(place: &'a LocalSandbox) -> Self {
+        let spec = SandboxSpec::image("python:3.12-slim");
+        let sandbox = SandboxClient::launch(&place.client, &place.project, &spec);
+        Self {
+            place,
+            sandbox: sandbox.await.unwrap(),
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn run(&self) -> std::path::PathBuf {
+        self.folder.path().join("run")
+    }
+
+    fn program(&self, how: &str, stop_at: Option<u64>) -> Child {
+        let server = &self.place.server;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agent_kill"));
+        command
+            .args([how, server.url(), server.token()])
+            .arg(self.place.project.to_string())
+            .arg(self.sandbox.run_uuid().to_string())
+            .arg(self.run())
+            .args(stop_at.map(|number| number.to_string()))
+            .stdout(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    /// Goes on in another program, and looks at what it has come to.
+    async fn goes_on(self, about: &str) -> Outcome {
+        let resumed = self.program("resume", None);
+        let resumed = tokio::task::block_in_place(|| resumed.wait_with_output().unwrap());
+        assert!(resumed.status.success(), "{about}: {}", resumed.status);
+        let run = self.run();
+        let verification = verify(&run).unwrap();
+        assert!(verification.proves_acceptance(), "{about}: {verification}");
+        let outcome = verification.outcome.unwrap();
+        assert_eq!(outcome.turns, 6, "{about}");
+        let verdicts: Vec<&str> = outcome
+            .checks
+            .iter()
+            .map(|check| check.verdict.as_str())
+            .collect();
+        assert_eq!(verdicts, ["fail", "pass"], "{about}");
+        // Each effect once: two checks have run, two writes were done, and nothing is left over.
+        assert_eq!(
+            self.says("cat checks-that-ran").await,
+            "ran\nran\n",
+            "{about}"
+        );
+        assert_eq!(self.says("cat repair/amounts.py").await, FIX, "{about}");
+        assert_eq!(self.says("ls repair.checks").await, "", "{about}");
+        assert_eq!(writes(&run), 2, "{about}");
+        self.sandbox.stop().await.unwrap();
+        outcome
+    }
+
+    async fn says(&self, line: &str) -> String {
+        let exec = Exec::shell(line).workdir("/tmp");
+        let said = self.sandbox.process().exec(&exec).await.unwrap();
+        said.ensure_success()
+            .unwrap()
+            .stdout
+            .text()
+            .unwrap()
+            .to_owned()
+    }
+}
+
+/// How many writes were answered or found.
+fn writes(run: &Path) -> usize {
+    let journal = ReadJournal::read(run).unwrap();
+    let done = journal.known().filter(|record| match &record.event {
+        Event::Turn(turn) => turn
+            .action
+            .as_deref()
+            .is_some_and(|action| action.starts_with("write")),
+        Event::Receipt(receipt) => {
+            assert!(!matches!(receipt.answer, Answer::Failed(_)));
+            false
+        }
+        _ => false,
+    });
+    done.count()
+}
+
+fn kill(mut child: Child) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+    child.kill().unwrap();
+    child.wait().unwrap().signal() == Some(9)
+}
+
+/// By default every third record; `AGENT_LOOP_KILLS=1` takes each.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_killed_at_any_record_loses_nothing_and_repeats_nothing() {
+    let step = std::env::var("AGENT_LOOP_KILLS").map_or(3, |said| said.parse().unwrap());
+    let place = LocalSandbox::start().await;
+    let mut kills = 0;
+    for at in (0..).step_by(step) {
+        let case = Case::new(&place).await;
+        let mut child = case.program("drive", Some(at));
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        tokio::task::block_in_place(|| lines.read_line(&mut line).unwrap());
+        if line.is_empty() {
+            // It had come to its end before.
+            assert!(child.wait().unwrap().success());
+            break;
+        }
+        assert!(kill(child));
+        case.goes_on(&format!("record {at}")).await;
+        kills += 1;
+    }
+    println!("killed {kills} times at a record: the same outcome, each effect applied once");
+    assert!(kills * step > 40, "{kills}");
+}
+
+/// In the middle of anything: of a write, of a command, of a sync. How often: `AGENT_LOOP_TIMED_KILLS`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_killed_at_any_time_loses_nothing_and_repeats_nothing() {
+    let wanted = std::env::var("AGENT_LOOP_TIMED_KILLS").map_or(8, |said| said.parse().unwrap());
+    let place = LocalSandbox::start().await;
+    let whole = Case::new(&place).await;
+    let begun = Instant::now();
+    let child = whole.program("drive", None);
+    let child = tokio::task::block_in_place(|| child.wait_with_output().unwrap());
+    assert!(child.status.success());
+    let length = begun.elapsed();
+    let (mut kills, mut found) = (0, 0);
+    for number in 0..wanted {
+        let case = Case::new(&place).await;
+        let mut child = case.program("drive", None);
+        // Spread over the whole length, the ends left out.
+        let after = length.mul_f64((f64::from(number) + 0.5) / f64::from(wanted));
+        tokio::time::sleep(after).await;
+        if child.try_wait().unwrap().is_some() || !kill(child) {
+            continue;
+        }
+        if !case.run().join("workspace.json").exists() {
+            // Before the folder was there.
+            continue;
+        }
+        let outcome = case.goes_on(&format!("after {after:?}")).await;
+        kills += 1;
+        found += outcome.uncertain.len();
+    }
+    println!(
+        "killed {kills} times at any time: the same outcome, each effect applied once, {found} \
+         requests looked for"
+    );
+    assert!(kills * 2 > wanted, "{kills}");
+}
