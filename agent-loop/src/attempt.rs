@@ -383,7 +383,20 @@ impl Attempt {
         Ok(driver::resume(played, Resumed { torn_bytes }, seq, &records, parts).await)
     }
 
-    fn build(self) -> Result<(Setup, Parts), Error> {
+    /// The first record that the attempt would write.
+    ///
+    /// # Errors
+    /// As [`drive`](Self::drive), but for the folder of the run.
+    pub(crate) fn would_start(&self) -> Result<Started, Error> {
+        self.examine()?;
+        let budget = self.budget.clone().written_down();
+        let plans = self.plans(&budget)?;
+        let default_check = self.default_check()?;
+        Ok(self.started(budget, &plans, default_check, self.model.price()))
+    }
+
+    /// Finds what is put together wrongly.
+    fn examine(&self) -> Result<(), Error> {
         if !self.allow_checks {
             return Err(Error::ChecksNotAllowed);
         }
@@ -393,18 +406,31 @@ impl Attempt {
         if self.paths.editable_entries().next().is_none() {
             return Err(Error::NothingEditable);
         }
-        let attempt = AttemptId::new(&self.task.id, self.task.attempt).map_err(Error::TaskId)?;
-        let price = self.model.price();
         let refuses = |limit: crate::budget::CostLimit| limit.unknown == OnUnknown::Refuse;
-        if price.is_none() && self.budget.cost.is_some_and(refuses) {
+        if self.model.price().is_none() && self.budget.cost.is_some_and(refuses) {
             return Err(Error::UnpricedModel {
                 model: self.model.name().to_owned(),
             });
         }
+        Ok(())
+    }
+
+    /// The check that is meant where the model names none.
+    fn default_check(&self) -> Result<String, Error> {
+        self.acceptance
+            .names()
+            .into_iter()
+            .next()
+            .ok_or(Error::NoChecks)
+    }
+
+    fn build(self) -> Result<(Setup, Parts), Error> {
+        self.examine()?;
+        let attempt = AttemptId::new(&self.task.id, self.task.attempt).map_err(Error::TaskId)?;
+        let price = self.model.price();
         let budget = self.budget.clone().written_down();
         let plans = self.plans(&budget)?;
-        let names = self.acceptance.names();
-        let default_check = names.first().cloned().ok_or(Error::NoChecks)?;
+        let default_check = self.default_check()?;
         let started = self.started(budget, &plans, default_check, price);
         let journal: Box<dyn Journal> = match (self.journal, &self.run_dir) {
             (Some(journal), _) => journal,

@@ -25,6 +25,7 @@ use crate::outcome::{End, Outcome};
 use crate::patch;
 use crate::policy::Approver;
 use crate::private::Private;
+use crate::report;
 use crate::serde_as::millis::cut;
 use crate::workspace::{StopState, Workspace, WorkspaceError, Workspaces};
 
@@ -312,6 +313,15 @@ impl Driver {
             && let Err(error) = run_dir.write_outcome(&outcome)
         {
             let problem = format!("outcome.json was not written: {}", error.kind());
+            outcome.evidence_errors.push(problem);
+        }
+        // It is made from the files above; a journal that is kept elsewhere is not among them.
+        if let Some(run_dir) = &self.run_dir
+            && outcome.chain_head.is_some()
+            && outcome.evidence_errors.is_empty()
+            && let Err(error) = report::write(run_dir.path())
+        {
+            let problem = format!("report.html was not written: {error}");
             outcome.evidence_errors.push(problem);
         }
         outcome

@@ -51,6 +51,9 @@
 //! * Every effect is in the journal before it is done. What has an unknown outcome is looked at or
 //!   said, and never done twice.
 //!
+//! An attempt leaves a page about itself, [`report`]. Suites of cases, candidates on them, and their
+//! comparison are in [`evaluation`].
+//!
 //! # Features
 //!
 //! | feature | default | what it adds |
@@ -73,6 +76,7 @@ pub mod clock;
 mod digest;
 mod driver;
 mod error;
+pub mod evaluation;
 mod evidence;
 mod ids;
 pub mod journal;
@@ -87,6 +91,7 @@ mod play;
 pub mod policy;
 mod private;
 mod prompt;
+pub mod report;
 mod serde_as;
 #[cfg(test)]
 mod test_kit;

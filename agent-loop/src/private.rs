@@ -95,7 +95,7 @@ const SECRET_NAMES: [&str; 10] = [
 ];
 
 /// The text with the values of secret names replaced.
-fn redact(text: &str) -> String {
+pub(crate) fn redact(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let mut out = String::with_capacity(text.len());
     let mut at = 0;

@@ -166,6 +166,7 @@ impl Verifier {
         }
         files::workspace(&self.folder, started, &mut found);
         files::blobs(&self.folder, &mut found).map_err(|error| self.unreadable(error))?;
+        files::page(&self.folder, &mut found).map_err(|error| self.unreadable(error))?;
         files::others(&self.folder, &mut found).map_err(|error| self.unreadable(error))?;
         Ok(found)
     }

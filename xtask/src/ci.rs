@@ -127,6 +127,10 @@ fn examples() -> Result<()> {
         ])?,
     )?;
 
+    let out = root()?.join("target/xtask/evaluation-output");
+    fresh(&out)?;
+    evaluate(&out)?;
+
     let local = |name, flags: &[&str]| {
         let mut arguments = vec!["run", "--quiet", "--example", name, "--", "--local"];
         arguments.extend(flags);
@@ -239,6 +243,23 @@ fn compare_runs() -> Result<()> {
     ensure!(
         lines.contains(&failed),
         "compare_runs does not say:{failed}"
+    );
+    Ok(())
+}
+
+/// Four cases with both candidates; its test runs the whole suite.
+fn evaluate(out: &Path) -> Result<()> {
+    let out_text = out.to_str().context("the path of target/ is not UTF-8")?;
+    let cases = "clamp,gcd-order,leap-year,range-sum";
+    let mut arguments = vec!["run", "--quiet", "--example", "evaluate", "--", "--local"];
+    arguments.extend(["--allow-checks", "--only", cases, "--out", out_text]);
+    step::run("example evaluate", &mut cargo(&arguments)?)?;
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(out.join("report.json"))?)?;
+    let passes = |at: &str| report.pointer(at).and_then(Value::as_u64);
+    let seen = ["/candidates/0/counts/pass", "/candidates/1/counts/pass"].map(passes);
+    ensure!(
+        seen == [Some(4), Some(1)],
+        "the candidates have passed {seen:?} of 4 cases, and not 4 and 1"
     );
     Ok(())
 }

@@ -93,6 +93,7 @@ async fn the_evidence_of_a_run_fits_together() {
             "actions.jsonl",
             "outcome.json",
             "patch.diff",
+            "report.html",
             "workspace.json"
         ]
     );

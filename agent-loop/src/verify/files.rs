@@ -12,15 +12,17 @@ use crate::evidence::{ACCEPTANCE, FILES, OUTCOME, PATCH, WORKSPACE, pretty};
 use crate::journal::{Ended, Started};
 use crate::manifest::Tree;
 use crate::outcome::Outcome;
+use crate::report::{self, REPORT};
 
 /// Files that the loop writes.
-const KNOWN: [&str; 7] = [
+const KNOWN: [&str; 8] = [
     "actions.jsonl",
     "blobs",
     ACCEPTANCE,
     FILES,
     OUTCOME,
     PATCH,
+    REPORT,
     WORKSPACE,
 ];
 
@@ -122,6 +124,20 @@ pub(super) fn kept(
     for name in names {
         let what = format!("{name} is not what it was at the end");
         found.say(Part::Files, None, what);
+    }
+    Ok(())
+}
+
+/// The page, where there is one, has to be what the rest of the folder gives. It can be made again, so
+/// nothing is lost without it.
+pub(super) fn page(folder: &Path, found: &mut Verification) -> io::Result<()> {
+    let Some(bytes) = read(&folder.join(REPORT))? else {
+        return Ok(());
+    };
+    // Of evidence that does not hold, no page does.
+    if found.is_consistent() && report::html(folder).ok().map(String::into_bytes) != Some(bytes) {
+        let what = "is not the page about this evidence";
+        found.say(Part::Report, None, what.to_owned());
     }
     Ok(())
 }

@@ -60,6 +60,8 @@ pub enum Part {
     Blobs,
     /// `files`.
     Files,
+    /// `report.html`.
+    Report,
 }
 
 impl Part {
@@ -85,6 +87,7 @@ impl Part {
             Self::Acceptance => "acceptance.json",
             Self::Blobs => "blobs",
             Self::Files => "files",
+            Self::Report => "report.html",
         }
     }
 

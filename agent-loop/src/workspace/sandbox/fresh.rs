@@ -94,7 +94,9 @@ impl SandboxWorkspaces {
         // Each call is a new sandbox, also where the same stage is run again.
         let now = jiff::Timestamp::now().as_nanosecond();
         let spec = self.spec.clone().termination_timeout(self.life_limit);
-        let spec = spec.launch_id(format!("{now:x}-{id}").chars().take(64).collect::<String>());
+        // An id may hold a colon, which is no letter of a launch id.
+        let launch = format!("{now:x}-{id}").replace(':', ".");
+        let spec = spec.launch_id(launch.chars().take(64).collect::<String>());
         let pending = SandboxClient::create(&self.client, &self.project, &spec)
             .await
             .map_err(|error| failed(&error))?;

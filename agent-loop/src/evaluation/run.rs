@@ -1,0 +1,523 @@
+//! Runs a suite: every case with every candidate, so many at a time, in a place each.
+
+use std::fmt;
+use std::fs;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::future::{BoxFuture, FutureExt as _, Shared, pending};
+use futures::stream::{self, StreamExt as _};
+
+use super::candidate::Candidate;
+use super::case_report::{About, CaseReport, Earlier};
+use super::error::{EvaluationError, whole};
+use super::folder::{Folder, Tries};
+use super::metric::Requirement;
+use super::suite::{self, Case, Suite};
+use super::suite_report::SuiteReport;
+use crate::acceptance::UnittestAcceptance;
+use crate::attempt::{Attempt, StopAtEnd};
+use crate::evidence::RunDir;
+use crate::journal::{Observer, Started};
+use crate::private::Private;
+use crate::report::{self, Run};
+use crate::workspace::{MemoryWorkspace, Workspace, WorkspaceError, Workspaces};
+
+type OnProgress = dyn Fn(&Progress<'_>) + Send + Sync;
+type Observe = dyn Fn(&Case, &str) -> Option<Arc<dyn Observer>> + Send + Sync;
+
+/// A suite that is run with candidates, and that goes on where it was broken off.
+///
+/// The folder it works in has a folder for each try, `<candidate>/<case>/<try>`, with the evidence
+/// of an attempt, `case.json` and `report.html`; and `report.json` and `report.html` over all of it.
+/// What is in it decides what is left to do: a case whose last try is over, with evidence of which
+/// every part agrees with the others and with the suite as it is now, is not run again. Any other
+/// case is run anew as its next try, and the report says why and what the tries before have cost.
+///
+/// # Examples
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use agent_loop::evaluation::{Candidate, Evaluation, Progress, Suite};
+/// use agent_loop::{Model, Workspaces};
+///
+/// async fn evaluate(
+///     places: impl Workspaces + 'static,
+///     model: Arc<dyn Model>,
+/// ) -> Result<(), Box<dyn std::error::Error>> {
+///     let report = Evaluation::new(Suite::load("suite")?, places, "evaluation-output")
+///         .candidate(Candidate::new("qwen", move |_case| Arc::clone(&model))?)
+///         .allow_checks(true)
+///         .parallel(8)
+///         .on_progress(|progress| {
+///             if let Progress::Ended { report, .. } = progress {
+///                 eprintln!("{} {}: {}", report.candidate, report.case, report.decision);
+///             }
+///         })
+///         .run()
+///         .await?;
+///     println!("{report}");
+///     Ok(())
+/// }
+/// ```
+#[must_use = "an Evaluation does nothing until it is run"]
+pub struct Evaluation {
+    suite: Suite,
+    places: Arc<dyn Workspaces>,
+    folder: PathBuf,
+    candidates: Vec<Candidate>,
+    allow_checks: bool,
+    again: Again,
+    parallel: usize,
+    coverage_bound: f64,
+    requirements: Vec<Requirement>,
+    search_path: Option<String>,
+    on_progress: Box<OnProgress>,
+    observe: Box<Observe>,
+    cancelled: Shared<BoxFuture<'static, ()>>,
+}
+
+/// Which cases are run again although their last try is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the two cases are complete")]
+pub enum Again {
+    /// None.
+    #[default]
+    Never,
+    /// Those that say nothing about the candidate, because something else went wrong. To try until
+    /// a case passes would be no evaluation, so those that failed are never among them.
+    NotEvaluated,
+}
+
+/// How far an evaluation has come.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// It is known what is there and what is left to do.
+    #[non_exhaustive]
+    Planned {
+        /// The reports of the cases that are not run again.
+        kept: &'a [CaseReport],
+        /// How many cases will be run.
+        left: usize,
+    },
+    /// A try begins.
+    #[non_exhaustive]
+    Began {
+        /// The candidate.
+        candidate: &'a str,
+        /// The case.
+        case: &'a str,
+        /// Which try.
+        attempt: u32,
+        /// The one before it, where this is not the first one.
+        instead_of: Option<&'a Earlier>,
+    },
+    /// A try is over.
+    #[non_exhaustive]
+    Ended {
+        /// What came of it.
+        report: &'a CaseReport,
+    },
+}
+
+impl Evaluation {
+    /// The evaluation of candidates on `suite` in `folder`, with a place of its own for every try
+    /// and every independent verification.
+    pub fn new(
+        suite: Suite,
+        places: impl Workspaces + 'static,
+        folder: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            suite,
+            places: Arc::new(places),
+            folder: folder.into(),
+            candidates: Vec::new(),
+            allow_checks: false,
+            again: Again::default(),
+            parallel: 4,
+            coverage_bound: 0.9,
+            requirements: Vec::new(),
+            search_path: None,
+            on_progress: Box::new(|_| {}),
+            observe: Box::new(|_, _| None),
+            cancelled: pending().boxed().shared(),
+        }
+    }
+
+    /// Adds a candidate.
+    pub fn candidate(mut self, candidate: Candidate) -> Self {
+        self.candidates.push(candidate);
+        self
+    }
+
+    /// Allows checks, which run code that a model wrote. Without it nothing is run.
+    pub fn allow_checks(mut self, allow: bool) -> Self {
+        self.allow_checks = allow;
+        self
+    }
+
+    /// Which cases are run again although their last try is over. Default: none.
+    pub fn again(mut self, again: Again) -> Self {
+        self.again = again;
+        self
+    }
+
+    /// How many cases run at the same time, at least one. Default: 4.
+    pub fn parallel(mut self, cases: usize) -> Self {
+        self.parallel = cases.max(1);
+        self
+    }
+
+    /// The least share of the cases that has to be evaluated before a rate or a comparison says
+    /// something. Default: 0.9.
+    pub fn coverage_bound(mut self, share: f64) -> Self {
+        self.coverage_bound = share;
+        self
+    }
+
+    /// Adds what is required of every candidate. The report is sorted by the first requirement that
+    /// is not met.
+    pub fn require(mut self, requirement: Requirement) -> Self {
+        self.requirements.push(requirement);
+        self
+    }
+
+    /// Where `python3` is looked for, as in `PATH`. Default: the folders of a Linux image. It is a
+    /// part of the evaluator.
+    pub fn search_path(mut self, path: impl Into<String>) -> Self {
+        self.search_path = Some(path.into());
+        self
+    }
+
+    /// Tells how far it has come, from within [`run`](Self::run). It must not block.
+    pub fn on_progress(mut self, tell: impl Fn(&Progress<'_>) + Send + Sync + 'static) -> Self {
+        self.on_progress = Box::new(tell);
+        self
+    }
+
+    /// Sets who sees the records of a try, for a case and the name of a candidate.
+    pub fn observe(
+        mut self,
+        observe: impl Fn(&Case, &str) -> Option<Arc<dyn Observer>> + Send + Sync + 'static,
+    ) -> Self {
+        self.observe = Box::new(observe);
+        self
+    }
+
+    /// Ends in order as soon as `signal` is ready: the cases that run are cancelled, and no other
+    /// one begins. They are run the next time.
+    pub fn cancel_on(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.cancelled = signal.boxed().shared();
+        self
+    }
+
+    /// Runs what is left to do, and writes `report.json` and `report.html`.
+    ///
+    /// # Errors
+    /// Where it is put together wrongly, the folder belongs to another suite or is in use, or
+    /// something cannot be written. What goes wrong in a case is in its report.
+    ///
+    /// # Cancel safety
+    /// Dropping the future breaks the cases off that run, and leaves their workspaces. Run the same
+    /// evaluation again to go on.
+    pub async fn run(self) -> Result<SuiteReport, EvaluationError> {
+        if !self.allow_checks {
+            return Err(EvaluationError::ChecksNotAllowed);
+        }
+        self.examine()?;
+        let folder = Folder::create(&self.folder, &self.suite.as_ref())?;
+        let (mut reports, jobs) = self.plan(&folder)?;
+        for report in &reports {
+            // Both may have been lost with the program, or edited: the evidence is what counts.
+            self.write(report)?;
+            let page = self.folder.join(&report.folder);
+            report::write(&page).map_err(EvaluationError::page(&page))?;
+        }
+        (self.on_progress)(&Progress::Planned {
+            kept: &reports,
+            left: jobs.len(),
+        });
+        let mut running = stream::iter(jobs)
+            .map(|job| self.perform(job))
+            .buffer_unordered(self.parallel);
+        while let Some(report) = running.next().await {
+            reports.push(report?);
+        }
+        drop(running);
+        let report = self.report(reports);
+        report.write(&self.folder)?;
+        Ok(report)
+    }
+
+    /// The report over what is in the folder, without running anything. What is missing or cannot
+    /// be relied on is not evaluated, and the report says why.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), but for what cannot be written.
+    pub fn collect(&self) -> Result<SuiteReport, EvaluationError> {
+        self.examine()?;
+        let folder = Folder::open(&self.folder, &self.suite.as_ref())?;
+        let (mut reports, jobs) = self.plan(&folder)?;
+        reports.extend(jobs.into_iter().map(|job| self.not_run(job)));
+        Ok(self.report(reports))
+    }
+
+    /// Finds what is put together wrongly before anything is done.
+    fn examine(&self) -> Result<(), EvaluationError> {
+        if self.candidates.is_empty() {
+            return Err(EvaluationError::NoCandidate);
+        }
+        for (at, candidate) in self.candidates.iter().enumerate() {
+            let mut before = self.candidates.iter().take(at);
+            if before.any(|other| other.name() == candidate.name()) {
+                return Err(EvaluationError::TwoCandidates {
+                    name: candidate.name().to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What is there already, and what is left to do: case by case, with all candidates.
+    fn plan(&self, folder: &Folder) -> Result<(Vec<CaseReport>, Vec<Job<'_>>), EvaluationError> {
+        let mut kept = Vec::new();
+        let mut left = Vec::new();
+        for case in self.suite.cases() {
+            for candidate in &self.candidates {
+                let expected = self.expected(case, candidate)?;
+                let tries = Tries {
+                    folder: folder.of(candidate, case),
+                    expected: &expected,
+                    acceptance: Arc::new(self.acceptance(case)?),
+                    again: self.again,
+                };
+                let found = tries.look()?;
+                match found.run {
+                    Some(run) => {
+                        let about = self.about(case, candidate, found.last, found.earlier);
+                        kept.push(CaseReport::of(about, &run));
+                    }
+                    None => left.push(Job {
+                        case,
+                        candidate,
+                        attempt: found.last + 1,
+                        earlier: found.earlier,
+                    }),
+                }
+            }
+        }
+        Ok((kept, left))
+    }
+
+    /// How a try would begin now.
+    fn expected(&self, case: &Case, candidate: &Candidate) -> Result<Started, EvaluationError> {
+        let nowhere = MemoryWorkspace::new(|_, _| Err(WorkspaceError::NotFound));
+        let attempt = self.attempt(case, candidate, 1, Arc::new(nowhere))?;
+        attempt
+            .would_start()
+            .map_err(EvaluationError::attempt(candidate.name(), case.id()))
+    }
+
+    fn attempt(
+        &self,
+        case: &Case,
+        candidate: &Candidate,
+        attempt: u32,
+        place: Arc<dyn Workspace>,
+    ) -> Result<Attempt, EvaluationError> {
+        let unusable = |source| EvaluationError::Case {
+            case: case.id().to_owned(),
+            source,
+        };
+        let acceptance = self.acceptance(case)?;
+        let task = case.task(candidate.id(), attempt);
+        let task = task.map_err(|error| unusable(error.into()))?;
+        let paths = case.paths().map_err(|error| unusable(error.into()))?;
+        let model = candidate.model(case);
+        let attempt = Attempt::new(task, model, place, acceptance, paths)
+            // Whoever runs them was asked before.
+            .allow_checks(true)
+            .fresh(Arc::clone(&self.places))
+            .stop_at_end(StopAtEnd::Always)
+            .cancel_on(self.cancelled.clone());
+        Ok(candidate.configured(attempt))
+    }
+
+    /// What decides about a case here.
+    fn acceptance(&self, case: &Case) -> Result<UnittestAcceptance, EvaluationError> {
+        let acceptance = case.acceptance().map_err(|source| EvaluationError::Case {
+            case: case.id().to_owned(),
+            source,
+        })?;
+        Ok(match &self.search_path {
+            Some(path) => acceptance.search_path(path),
+            None => acceptance,
+        })
+    }
+
+    fn about<'a>(
+        &self,
+        case: &'a Case,
+        candidate: &'a Candidate,
+        attempt: u32,
+        earlier: Vec<Earlier>,
+    ) -> About<'a> {
+        About {
+            candidate: candidate.name(),
+            case,
+            case_set_revision: self.suite.digest(),
+            attempt,
+            earlier,
+        }
+    }
+
+    /// Makes one try, from the place it needs to its report.
+    async fn perform(&self, job: Job<'_>) -> Result<CaseReport, EvaluationError> {
+        if self.cancelled.clone().now_or_never().is_some() {
+            return Ok(self.not_run(job));
+        }
+        (self.on_progress)(&Progress::Began {
+            candidate: job.candidate.name(),
+            case: job.case.id(),
+            attempt: job.attempt,
+            instead_of: job.earlier.last(),
+        });
+        let Job {
+            case,
+            candidate,
+            attempt,
+            earlier,
+        } = job;
+        let about = self.about(case, candidate, attempt, earlier);
+        let report = match self.drive(case, candidate, attempt).await? {
+            Ok(run) => CaseReport::of(about, &run),
+            Err(trouble) => trouble.report(about),
+        };
+        self.write(&report)?;
+        (self.on_progress)(&Progress::Ended { report: &report });
+        Ok(report)
+    }
+
+    /// The evidence of a try, or why there is none that could be relied on.
+    async fn drive(
+        &self,
+        case: &Case,
+        candidate: &Candidate,
+        number: u32,
+    ) -> Result<Result<Run, Trouble>, EvaluationError> {
+        let name = format!("{}-{number}", case.task_id(candidate.id()));
+        let folder = Folder::of_try(&self.folder, candidate, case, number);
+        let run_dir = RunDir::create(&folder).map_err(EvaluationError::io(&folder))?;
+        let id = name
+            .parse()
+            .map_err(|source| EvaluationError::Id { source })?;
+        let begun = Instant::now();
+        let place = match self.places.fresh(&id).await {
+            Ok(place) => place,
+            Err(error) => return Ok(Err(Trouble::no_place(&error))),
+        };
+        let mut attempt = self
+            .attempt(case, candidate, number, Arc::clone(&place))?
+            .record_in(run_dir)
+            .provisioned_in(begun.elapsed());
+        if let Some(observer) = (self.observe)(case, candidate.name()) {
+            attempt = attempt.observer(observer);
+        }
+        match AssertUnwindSafe(attempt.drive()).catch_unwind().await {
+            Ok(Ok(_)) => Ok(Run::read(&folder).map_err(|problem| Trouble::new(whole(&problem)))),
+            Ok(Err(source)) => Err(EvaluationError::attempt(candidate.name(), case.id())(
+                source,
+            )),
+            Err(_) => {
+                // The loop was not there to ask for its end.
+                place.stop().await;
+                Ok(Err(Trouble::new("the attempt ended by a panic")))
+            }
+        }
+    }
+
+    fn not_run(&self, job: Job<'_>) -> CaseReport {
+        let why = match job.earlier.last() {
+            None => "not run".to_owned(),
+            Some(earlier) => format!("not run again: {}", earlier.why),
+        };
+        let attempt = job.earlier.last().map_or(1, |earlier| earlier.attempt);
+        let about = self.about(job.case, job.candidate, attempt, job.earlier);
+        CaseReport::not_evaluated(about, why)
+    }
+
+    fn report(&self, reports: Vec<CaseReport>) -> SuiteReport {
+        let names = self.candidates.iter().map(Candidate::name);
+        let requirements = self.requirements.clone();
+        SuiteReport::new(
+            self.suite.as_ref(),
+            names,
+            reports,
+            self.coverage_bound,
+            requirements,
+        )
+    }
+
+    fn write(&self, report: &CaseReport) -> Result<(), EvaluationError> {
+        let folder = self.folder.join(&report.folder);
+        let path = folder.join("case.json");
+        fs::create_dir_all(&folder)
+            .and_then(|()| suite::write_json(&path, report))
+            .map_err(EvaluationError::io(&path))
+    }
+}
+
+impl fmt::Debug for Evaluation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Evaluation")
+            .field("suite", &self.suite.name())
+            .field("candidates", &self.candidates)
+            .field("folder", &self.folder)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A try that is left to do.
+struct Job<'a> {
+    case: &'a Case,
+    candidate: &'a Candidate,
+    attempt: u32,
+    earlier: Vec<Earlier>,
+}
+
+/// Why a try shows nothing about the candidate.
+struct Trouble {
+    what: String,
+    detail: Option<Private>,
+}
+
+impl Trouble {
+    fn new(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            detail: None,
+        }
+    }
+
+    fn no_place(error: &WorkspaceError) -> Self {
+        let what = format!("there was no place to work in: {error}");
+        let detail = match error {
+            WorkspaceError::Refused(detail)
+            | WorkspaceError::Failed(detail)
+            | WorkspaceError::Uncertain(detail)
+            | WorkspaceError::Gone(detail) => Some(detail.clone()),
+            _ => None,
+        };
+        Self { what, detail }
+    }
+
+    fn report(self, about: About<'_>) -> CaseReport {
+        let mut report = CaseReport::not_evaluated(about, self.what);
+        report.detail = self.detail;
+        report
+    }
+}

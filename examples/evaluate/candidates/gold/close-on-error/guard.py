@@ -1,0 +1,5 @@
+def use(resource, work):
+    try:
+        return work(resource)
+    finally:
+        resource.close()

@@ -1,0 +1,5 @@
+import csv
+
+
+def split_line(line):
+    return next(csv.reader([line]), [])

@@ -1,0 +1,3 @@
+def spread(xs):
+    xs = list(xs)
+    return max(xs) - min(xs)

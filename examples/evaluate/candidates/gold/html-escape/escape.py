@@ -1,0 +1,4 @@
+def escape(text):
+    for c, name in [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")]:
+        text = text.replace(c, name)
+    return text

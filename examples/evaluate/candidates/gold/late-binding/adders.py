@@ -1,0 +1,2 @@
+def adders(n):
+    return [lambda x, i=i: x + i for i in range(n)]

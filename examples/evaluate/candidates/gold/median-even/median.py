@@ -1,0 +1,4 @@
+def median(xs):
+    xs = sorted(xs)
+    middle = len(xs) // 2
+    return xs[middle] if len(xs) % 2 else (xs[middle - 1] + xs[middle]) / 2

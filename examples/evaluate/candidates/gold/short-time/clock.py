@@ -1,0 +1,2 @@
+def show(seconds):
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"

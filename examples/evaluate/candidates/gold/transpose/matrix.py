@@ -1,0 +1,2 @@
+def transpose(rows):
+    return [list(column) for column in zip(*rows)]

@@ -1,0 +1,2 @@
+def order(needs):
+    return sorted(needs, reverse=True)

@@ -1,0 +1,2 @@
+def parse_amount(text):
+    return float(text.replace("$", ""))

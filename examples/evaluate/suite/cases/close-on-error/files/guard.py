@@ -1,0 +1,4 @@
+def use(resource, work):
+    result = work(resource)
+    resource.close()
+    return result

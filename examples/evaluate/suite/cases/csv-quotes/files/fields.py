@@ -1,0 +1,2 @@
+def split_line(line):
+    return line.split(",")

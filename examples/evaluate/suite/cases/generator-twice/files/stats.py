@@ -1,0 +1,2 @@
+def spread(xs):
+    return max(xs) - min(xs)

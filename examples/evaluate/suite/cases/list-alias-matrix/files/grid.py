@@ -1,0 +1,2 @@
+def grid(rows, columns, value):
+    return [[value] * columns] * rows

@@ -1,0 +1,16 @@
+import unittest
+
+import lru as m
+
+
+class Test(unittest.TestCase):
+    def test_1(self):
+        c = m.Cache(2)
+        c.put(1, 'a')
+        c.put(2, 'b')
+        c.put(1, 'A')
+        c.put(3, 'c')
+        self.assertEqual((c.get(1), c.get(2), c.get(3)), ('A', None, 'c'))
+
+    def test_2(self):
+        self.assertIsNone(m.Cache(1).get('x'))

@@ -1,0 +1,3 @@
+def median(xs):
+    xs.sort()
+    return xs[len(xs) // 2]

@@ -1,0 +1,2 @@
+def parse(text):
+    return dict(part.split("=") for part in text.split("&"))

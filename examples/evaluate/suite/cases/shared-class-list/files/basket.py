@@ -1,0 +1,5 @@
+class Basket:
+    items = []
+
+    def add(self, item):
+        self.items.append(item)

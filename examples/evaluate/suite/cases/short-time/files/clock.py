@@ -1,0 +1,2 @@
+def show(seconds):
+    return f"{seconds // 3600}:{seconds // 60}:{seconds % 60}"
