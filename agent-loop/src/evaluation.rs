@@ -16,6 +16,7 @@ mod metric;
 mod name;
 mod new_case;
 mod run;
+mod signal;
 pub mod statistics;
 mod suite;
 mod suite_report;

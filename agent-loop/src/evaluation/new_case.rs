@@ -154,13 +154,17 @@ impl NewCase {
         let bytes = fs::read(&path).map_err(SuiteError::io(&path))?;
         let mut about = SuiteFile::parse(&path, &bytes)?;
         // Beside its place, so that the suite has all of it or nothing.
-        let scratch = tempfile::tempdir_in(root).map_err(SuiteError::io(root))?;
-        let made = scratch.path().join("case");
-        self.write(&made)?;
-        Case::load(&made, id)?;
+        let made = root.join(format!(".new-{}", std::process::id()));
         let place = root.join("cases").join(id);
-        fs::rename(&made, &place).map_err(SuiteError::io(&place))?;
-        scratch.close().map_err(SuiteError::io(root))?;
+        let moved = self
+            .write(&made)
+            .and_then(|()| Case::load(&made, id).map(drop))
+            .and_then(|()| fs::rename(&made, &place).map_err(SuiteError::io(&place)));
+        if moved.is_err() {
+            // What failed is told; that it cannot be removed either says nothing more.
+            drop(fs::remove_dir_all(&made));
+        }
+        moved?;
         about.revision = about.revision.saturating_add(1);
         write_json(&path, &about).map_err(SuiteError::io(&path))?;
         Suite::load(root)

@@ -5,9 +5,10 @@ use std::fs;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
-use futures::future::{BoxFuture, FutureExt as _, Shared, pending};
+use futures::future::{FutureExt as _, pending, poll_fn};
 use futures::stream::{self, StreamExt as _};
 
 use super::candidate::Candidate;
@@ -15,6 +16,7 @@ use super::case_report::{About, CaseReport, Earlier};
 use super::error::{EvaluationError, whole};
 use super::folder::{Folder, Tries};
 use super::metric::Requirement;
+use super::signal::Signal;
 use super::suite::{self, Case, Suite};
 use super::suite_report::SuiteReport;
 use crate::acceptance::UnittestAcceptance;
@@ -76,7 +78,7 @@ pub struct Evaluation {
     search_path: Option<String>,
     on_progress: Box<OnProgress>,
     observe: Box<Observe>,
-    cancelled: Shared<BoxFuture<'static, ()>>,
+    cancelled: Signal,
 }
 
 /// Which cases are run again although their last try is over.
@@ -144,7 +146,7 @@ impl Evaluation {
             search_path: None,
             on_progress: Box::new(|_| {}),
             observe: Box::new(|_, _| None),
-            cancelled: pending().boxed().shared(),
+            cancelled: Signal::new(pending().boxed()),
         }
     }
 
@@ -211,7 +213,7 @@ impl Evaluation {
     /// Ends in order as soon as `signal` is ready: the cases that run are cancelled, and no other
     /// one begins. They are run the next time.
     pub fn cancel_on(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
-        self.cancelled = signal.boxed().shared();
+        self.cancelled = Signal::new(signal.boxed());
         self
     }
 
@@ -427,12 +429,12 @@ impl Evaluation {
         if let Some(observer) = (self.observe)(case, candidate.name()) {
             attempt = attempt.observer(observer);
         }
-        match AssertUnwindSafe(attempt.drive()).catch_unwind().await {
-            Ok(Ok(_)) => Ok(Run::read(&folder).map_err(|problem| Trouble::new(whole(&problem)))),
-            Ok(Err(source)) => Err(EvaluationError::attempt(candidate.name(), case.id())(
+        match caught(attempt.drive()).await {
+            Some(Ok(_)) => Ok(Run::read(&folder).map_err(|problem| Trouble::new(whole(&problem)))),
+            Some(Err(source)) => Err(EvaluationError::attempt(candidate.name(), case.id())(
                 source,
             )),
-            Err(_) => {
+            None => {
                 // The loop was not there to ask for its end.
                 place.stop().await;
                 Ok(Err(Trouble::new("the attempt ended by a panic")))
@@ -479,6 +481,20 @@ impl fmt::Debug for Evaluation {
             .field("folder", &self.folder)
             .finish_non_exhaustive()
     }
+}
+
+/// What comes of a future; `None` where it panics.
+async fn caught<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    let step = |context: &mut Context<'_>| {
+        // It is never polled again after a panic.
+        let polled = AssertUnwindSafe(|| future.as_mut().poll(context));
+        match std::panic::catch_unwind(polled) {
+            Ok(polled) => polled.map(Some),
+            Err(_) => Poll::Ready(None),
+        }
+    };
+    poll_fn(step).await
 }
 
 /// A try that is left to do.

@@ -156,11 +156,7 @@ fn result_tone(result: TurnResult) -> Tone {
 
 fn details(page: &mut Page, run: &Run, turn: &Turn<'_>) {
     if let Some(ended) = turn.ended.filter(|ended| !ended.said.is_empty()) {
-        page.element(
-            "p",
-            "dim",
-            "what came of it, and where it was not done what the model was told",
-        );
+        page.element("p", "dim", "what came of it");
         page.element("pre", "", &shown(ended.said.as_bytes(), MOST_TEXT));
     }
     for approval in &turn.approvals {
@@ -369,7 +365,7 @@ fn spent(page: &mut Page, outcome: &Outcome) {
             "n",
             &took.map_or_else(|| "unknown".to_owned(), length),
         );
-        page.open("td", "");
+        page.open("td", "bars");
         page.bar(total, &[(class, took.unwrap_or_default().as_secs_f64())]);
         page.close("td");
         page.close("tr");
