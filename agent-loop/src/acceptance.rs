@@ -6,6 +6,8 @@ mod condense;
 mod counted;
 mod description;
 mod io_cases;
+#[cfg(feature = "polyaxon")]
+mod job;
 mod pytest;
 mod recipe;
 mod report;
@@ -29,6 +31,8 @@ pub use command::{CommandAcceptance, Counter};
 pub use compose::{Composed, all, then};
 pub use description::Description;
 pub use io_cases::{Expected, InvalidCases, IoCase, IoCases};
+#[cfg(feature = "polyaxon")]
+pub use job::{JobResult, JobVerdict, JobVerification, TooLarge, VerificationError};
 pub use unittest::{InvalidTests, UnittestAcceptance};
 
 /// What the model is told where what failed must stay unknown to it.
@@ -38,6 +42,42 @@ const HIDDEN: &str = "- an independent verification did not pass";
 ///
 /// It does no I/O. The same evidence must always get the same verdict, because whoever verifies a
 /// run later judges again.
+///
+/// # Examples
+/// One of your own:
+/// ```
+/// use agent_loop::{Acceptance, CheckPlan, Digest, Evidence, ExecReceipt, ExecSpec, Level, Stage, Verdict};
+///
+/// /// Accepts a list of names that is sorted.
+/// struct Sorted;
+///
+/// impl Acceptance for Sorted {
+///     fn revision(&self) -> Digest {
+///         Digest::of(b"sorted 1") // changes with every change of what follows
+///     }
+///
+///     fn names(&self) -> Vec<String> {
+///         vec!["sorted".to_owned()]
+///     }
+///
+///     fn plan(&self, name: &str) -> Option<CheckPlan> {
+///         let command = ExecSpec::new(["sort", "--check", "names.txt"]);
+///         (name == "sorted").then(|| CheckPlan::new(Stage::new(command), Level::ExitCode))
+///     }
+///
+///     fn judge(&self, evidence: &Evidence<'_>) -> Verdict {
+///         match evidence.last().and_then(|(_stage, run)| run.receipt.exit_code) {
+///             Some(0) => Verdict::pass("the names are sorted"),
+///             Some(1) => Verdict::fail("- the names are not sorted"),
+///             // It did not end by itself, or could not be started: that says nothing.
+///             _ => Verdict::invalid("sort did not run to its end"),
+///         }
+///     }
+/// }
+/// # #[cfg(feature = "conformance")]
+/// agent_loop::conformance::acceptance(&Sorted, &[ExecReceipt::exited(0)]).ensure()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Acceptance: Send + Sync {
     /// The revision of the evaluator: it changes whenever a plan or a judgement can change.
     fn revision(&self) -> Digest;

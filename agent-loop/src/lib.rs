@@ -59,8 +59,9 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `cli` | no | the program `agent-loop`: `verify`, `show`, `reap` |
+//! | `conformance` | no | `conformance`: what every model, workspace and acceptance has to do, as a kit that runs on yours |
 //! | `openai` | no | `model::openai`: a model behind an OpenAI-compatible chat-completions server |
-//! | `polyaxon` | no | `workspace::SandboxWorkspace`: a folder in a Polyaxon sandbox |
+//! | `polyaxon` | no | `workspace::SandboxWorkspace`: a folder in a Polyaxon sandbox; `workspace::SandboxWorkspaces`: a sandbox for each check |
 //! | `tools` | no | `tools`: named operations in a sandbox, with typed arguments and durable receipts |
 //! | `tracking` | no | `tracking::TrackingObserver`: an attempt in a tracked Polyaxon run; the calls of tools, too |
 #![forbid(unsafe_code)]
@@ -73,6 +74,8 @@ pub mod action;
 mod attempt;
 pub mod budget;
 pub mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod digest;
 mod driver;
 mod error;

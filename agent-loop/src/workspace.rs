@@ -28,6 +28,94 @@ pub use sandbox::{InvalidFolder, SandboxWorkspace, SandboxWorkspaces};
 /// All paths are relative to the place; an implementation keeps to it, links included. Calls that
 /// change something carry an id; it is never used for two different things. An implementation
 /// repeats nothing by itself: what it does not know it says, as [`WorkspaceError::Uncertain`].
+///
+/// # Examples
+/// One of your own, around another one:
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use agent_loop::workspace::{Capabilities, Lookup, Precondition, StopState};
+/// use agent_loop::{
+///     ExecReceipt, ExecSpec, File, Manifest, MemoryWorkspace, RelPath, RequestId, Workspace,
+///     WorkspaceError,
+/// };
+/// use futures::future::BoxFuture;
+///
+/// /// Counts the bytes that are written.
+/// struct Metered<W> {
+///     inner: W,
+///     written: AtomicU64,
+/// }
+///
+/// impl<W: Workspace> Workspace for Metered<W> {
+///     fn capabilities(&self) -> Capabilities {
+///         self.inner.capabilities()
+///     }
+///
+///     fn identity(&self) -> serde_json::Value {
+///         self.inner.identity()
+///     }
+///
+///     fn get<'a>(
+///         &'a self,
+///         path: &'a RelPath,
+///         max: u64,
+///     ) -> BoxFuture<'a, Result<Vec<u8>, WorkspaceError>> {
+///         self.inner.get(path, max)
+///     }
+///
+///     fn list(&self) -> BoxFuture<'_, Result<Manifest, WorkspaceError>> {
+///         self.inner.list()
+///     }
+///
+///     fn put<'a>(
+///         &'a self,
+///         id: &'a RequestId,
+///         path: &'a RelPath,
+///         file: &'a File,
+///         before: Precondition,
+///     ) -> BoxFuture<'a, Result<(), WorkspaceError>> {
+///         Box::pin(async move {
+///             self.inner.put(id, path, file, before).await?;
+///             self.written.fetch_add(file.bytes().len() as u64, Ordering::Relaxed);
+///             Ok(())
+///         })
+///     }
+///
+///     fn exec<'a>(
+///         &'a self,
+///         id: &'a RequestId,
+///         spec: &'a ExecSpec,
+///     ) -> BoxFuture<'a, Result<ExecReceipt, WorkspaceError>> {
+///         self.inner.exec(id, spec)
+///     }
+///
+///     fn lookup<'a>(&'a self, id: &'a RequestId) -> BoxFuture<'a, Result<Lookup, WorkspaceError>> {
+///         self.inner.lookup(id)
+///     }
+///
+///     fn fresh_dir<'a>(
+///         &'a self,
+///         id: &'a RequestId,
+///     ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
+///         self.inner.fresh_dir(id) // what is written for a check is not counted
+///     }
+///
+///     fn stop(&self) -> BoxFuture<'_, StopState> {
+///         self.inner.stop()
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let memory = MemoryWorkspace::new(|_, _| Ok(ExecReceipt::exited(0)));
+/// let metered = Metered { inner: memory, written: AtomicU64::new(0) };
+/// let (id, path, file) = ("t-1.1.1".parse()?, "a.py".parse()?, File::new(*b"x = 1\n"));
+/// metered.put(&id, &path, &file, Precondition::Absent).await?;
+/// assert_eq!(metered.written.load(Ordering::Relaxed), 6);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Workspace: Send + Sync {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;

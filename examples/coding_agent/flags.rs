@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use polyaxon_client::ProjectRef;
 
-/// A coding agent that repairs an amount parser in a Polyaxon sandbox.
+/// A coding agent in a Polyaxon sandbox: it repairs an amount parser, or what `--task` says.
 ///
 /// Exit status: 0 accepted, 1 not accepted, 2 misuse, 3 infrastructure failed or something is
 /// uncertain.
@@ -60,6 +60,39 @@ pub(crate) struct Flags {
     /// How the token is sent to the model's server.
     #[arg(long, value_enum, default_value_t = ModelAuth::Token)]
     pub(crate) model_auth: ModelAuth,
+
+    /// A task of your own: the folder with its files, and what is to be done in its `TASK.md` or in
+    /// `--text`. Without it an amount parser is repaired.
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "editable",
+        requires = "check",
+        requires = "model_url"
+    )]
+    pub(crate) task: Option<PathBuf>,
+
+    /// What the task asks for. Default: what `TASK.md` in its folder says.
+    #[arg(long, requires = "task")]
+    pub(crate) text: Option<String>,
+
+    /// A file that the model may write, or a folder with all that is below it. The others it may
+    /// only read.
+    #[arg(long, value_name = "FILE", requires = "task", num_args = 1..)]
+    pub(crate) editable: Vec<String>,
+
+    /// The command that checks the change: words with the quotes of a shell, and no shell.
+    #[arg(long, value_name = "CMD", requires = "task")]
+    pub(crate) check: Option<String>,
+
+    /// How many tests the check has to run. Default: as many as it runs before the change. Of a
+    /// command that is neither `unittest` nor `pytest` only the exit status counts.
+    #[arg(long, value_name = "N", requires = "task", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tests: Option<u32>,
+
+    /// What the check may create or change in its copy of the files.
+    #[arg(long, value_name = "PATH", requires = "task")]
+    pub(crate) may_change: Vec<String>,
 
     /// How many replies the model may give.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..))]

@@ -3,6 +3,11 @@
 //!
 //!     cargo run --example coding_agent -- --local --allow-checks --out agent-output
 //!
+//! A task of your own, with a language model:
+//!
+//!     cargo run --example coding_agent -- --local --allow-checks --model-url URL --model NAME \
+//!         --task DIR --editable FILE --check 'python3 -m unittest -q'
+//!
 //! With a language model and a Polyaxon installation:
 //!
 //!     cargo run --example coding_agent -- --project OWNER/PROJECT --queue AGENT/QUEUE \
@@ -18,16 +23,14 @@
 mod flags;
 mod models;
 mod show;
+mod tasks;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent_loop::workspace::{SandboxWorkspace, StopState};
-use agent_loop::{
-    Attempt, Budget, Model, Outcome, Paths, RunDir, StopAtEnd, Task, UnittestAcceptance,
-    Workspace as _,
-};
+use agent_loop::{Attempt, Budget, Model, Outcome, RunDir, StopAtEnd, Workspace as _};
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use examples::Place;
@@ -37,14 +40,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use flags::Flags;
-
-const TASK: &str = "parse_amount(text) in amounts.py must return a Decimal, accept thousands \
-    separators such as \"$1,234.50\", ignore surrounding white space, and raise ValueError on \
-    invalid input.";
-const SOURCE: &str = include_str!("fixture/amounts.py");
-const TESTS: &str = include_str!("fixture/test_amounts.py");
-/// How many checks the tests are.
-const COUNT: u32 = 4;
+use tasks::Job;
 
 /// How long the workspace lives whatever becomes of this program.
 const LIFE_LIMIT: Duration = Duration::from_secs(1800);
@@ -67,11 +63,12 @@ async fn main() -> ExitCode {
         return ExitCode::from(MISUSE);
     }
     let prepared = models::choose(&flags).and_then(|model| {
+        let job = Job::of(&flags)?;
         let folder = RunDir::create(&flags.out)
             .with_context(|| format!("--out {} cannot hold the evidence", flags.out.display()))?;
-        Ok((model, folder))
+        Ok((model, job, folder))
     });
-    let ((model, about), folder) = match prepared {
+    let ((model, about), job, folder) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -92,7 +89,7 @@ async fn main() -> ExitCode {
             return ExitCode::from(status);
         }
     };
-    match run(flags, model, folder, place).await {
+    match run(flags, model, job, folder, place).await {
         Ok(outcome) => ExitCode::from(outcome.exit_code()),
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -101,14 +98,20 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(flags: Flags, model: Arc<dyn Model>, folder: RunDir, place: Place) -> Result<Outcome> {
+async fn run(
+    flags: Flags,
+    model: Arc<dyn Model>,
+    job: Job,
+    folder: RunDir,
+    place: Place,
+) -> Result<Outcome> {
     if place.server.is_some() {
         println!(
             "sandbox service: in this process, a development double and no boundary against \
              hostile code"
         );
     }
-    let result = in_workspace(flags, model, folder, &place).await;
+    let result = in_workspace(flags, model, job, folder, &place).await;
     let closed = place.close().await;
     let outcome = result?;
     closed?;
@@ -119,12 +122,13 @@ async fn run(flags: Flags, model: Arc<dyn Model>, folder: RunDir, place: Place) 
 async fn in_workspace(
     flags: Flags,
     model: Arc<dyn Model>,
+    job: Job,
     folder: RunDir,
     place: &Place,
 ) -> Result<Outcome> {
     let interrupt = listen();
     let created = Instant::now();
-    let spec = workspace_spec(&flags);
+    let spec = workspace_spec(&flags, &job);
     let pending = SandboxClient::create(&place.client, &place.project, &spec).await?;
     let sandbox = pending.sandbox().clone();
     let run = sandbox.run_uuid();
@@ -133,8 +137,8 @@ async fn in_workspace(
     let evidence = folder.path().display().to_string();
     // A task of its own: a panic in it ends here as an error, and the workspace is stopped.
     let work = tokio::spawn(async move {
-        let workspace = SandboxWorkspace::new(pending.sandbox().clone(), "amount-parser-repair")?
-            .life_limit(LIFE_LIMIT);
+        let workspace =
+            SandboxWorkspace::new(pending.sandbox().clone(), &job.name)?.life_limit(LIFE_LIMIT);
         folder.write_workspace(&json!({
             "identity": workspace.identity(),
             "capabilities": workspace.capabilities(),
@@ -150,6 +154,7 @@ async fn in_workspace(
         attempt(
             &flags,
             model,
+            job,
             folder,
             workspace,
             created.elapsed(),
@@ -179,14 +184,14 @@ async fn in_workspace(
     result
 }
 
-fn workspace_spec(flags: &Flags) -> SandboxSpec {
+fn workspace_spec(flags: &Flags, job: &Job) -> SandboxSpec {
     let component = json!({
         // What the workspace does not need is not there: no credentials, no artifact store.
         "plugins": {"auth": false, "mountArtifactsStore": false},
         "run": {"kind": "service", "container": {"image": flags.image}},
     });
     let mut spec = SandboxSpec::from_content(json!({"component": component}))
-        .name("amount-parser-repair")
+        .name(job.name.as_str())
         .cpu(flags.cpu.as_str())
         .memory(flags.memory.as_str())
         .termination_timeout(LIFE_LIMIT);
@@ -199,20 +204,15 @@ fn workspace_spec(flags: &Flags) -> SandboxSpec {
 async fn attempt(
     flags: &Flags,
     model: Arc<dyn Model>,
+    job: Job,
     folder: RunDir,
     workspace: SandboxWorkspace,
     provision: Duration,
     interrupt: Interrupt,
 ) -> Result<Outcome> {
-    let task = Task::new("amount-parser-repair", TASK)
-        .file("amounts.py", SOURCE)?
-        .file("test_amounts.py", TESTS)?;
-    let mut acceptance = UnittestAcceptance::new("test_amounts.py", TESTS, COUNT)?;
-    if flags.local {
-        acceptance = acceptance.search_path(local_search_path());
-    }
-    let paths = Paths::editable(["amounts.py"])?.readable(["test_amounts.py"])?;
-    let outcome = Attempt::new(task, model, workspace, acceptance, paths)
+    let job = job.counted(&workspace).await?;
+    let outcome = Attempt::new(job.task, model, workspace, job.acceptance, job.paths)
+        .order(job.order)
         .allow_checks(flags.allow_checks)
         .budget(Budget::default().turns(flags.turns))
         .record_in(folder)
@@ -228,15 +228,6 @@ async fn attempt(
         .await?;
     show::outcome(&outcome);
     Ok(outcome)
-}
-
-/// Where `python3` may be on this machine: the usual folders, and then wherever it is for us.
-fn local_search_path() -> String {
-    let usual = "/usr/local/bin:/usr/bin:/bin";
-    match std::env::var("PATH") {
-        Ok(ours) => format!("{usual}:{ours}"),
-        Err(_) => usual.to_owned(),
-    }
 }
 
 async fn request_stop(sandbox: &SandboxClient) {

@@ -1,6 +1,8 @@
 """Serves a small language model on a port of 127.0.0.1, by the HTTP server of llama.cpp.
 
-usage: model_server.py PORT KEY
+usage: model_server.py PORT KEY [WEIGHTS]
+
+Without the file WEIGHTS it is the model of 135M parameters that comes as a package.
 
 Prints {"ready": "http://..."} when the model is loaded, and ends when its stdin is closed. The port is
 open before that, and answers 503 meanwhile.
@@ -33,9 +35,11 @@ def main():
     parent.end_with_parent()
 
     settings = xllamacpp.CommonParams()
-    settings.model.path, settings.model_alias = weights(), ["smollm2"]
+    large = sys.argv[3] if len(sys.argv) > 3 else None
+    settings.model.path = large or weights()
+    settings.model_alias = ["large" if large else "smollm2"]
     settings.hostnames, settings.port, settings.api_keys = ["127.0.0.1"], port, [key]
-    settings.n_ctx, settings.n_parallel = 4096, 1
+    settings.n_ctx, settings.n_parallel = 8192 if large else 4096, 1
     # More threads spin while they wait for each other, which a shared machine pays for.
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(settings)

@@ -78,6 +78,37 @@ pub enum Counter {
     Pytest,
 }
 
+impl Counter {
+    /// How many tests ran, where there is one report and it says so: to learn the number from a run
+    /// on files that are known.
+    ///
+    /// # Examples
+    /// ```
+    /// use agent_loop::ExecReceipt;
+    /// use agent_loop::acceptance::Counter;
+    ///
+    /// let failed = ExecReceipt::exited(1).stdout(*b"1 failed, 2 passed in 0.06s\n");
+    /// assert_eq!(Counter::Pytest.ran(&failed), Some(3));
+    /// assert_eq!(Counter::Unittest.ran(&failed), None);
+    /// ```
+    #[must_use]
+    pub fn ran(self, receipt: &ExecReceipt) -> Option<u32> {
+        let summaries = match self {
+            Self::None => return None,
+            Self::Unittest => {
+                report::Report::parse(&String::from_utf8_lossy(&receipt.stderr)).summaries
+            }
+            Self::Pytest => {
+                pytest::Report::parse(&String::from_utf8_lossy(&receipt.stdout)).summaries
+            }
+        };
+        match summaries.as_slice() {
+            [summary] => Some(summary.ran),
+            _ => None,
+        }
+    }
+}
+
 impl CommandAcceptance {
     /// A check called `check` that passes where `argv` ends with zero, within 30 s.
     #[must_use]

@@ -373,7 +373,8 @@ mod tests {
             ModelErrorKind::TimedOut
         );
         assert_eq!(ask(&model, &messages("3")).unwrap().text, "c");
-        assert!(Recording::create(ScriptedModel::new(["x"]), &path).is_err());
+        let there = Recording::create(ScriptedModel::new(["x"]), &path).unwrap_err();
+        assert_eq!(there.kind(), io::ErrorKind::AlreadyExists);
         path
     }
 

@@ -46,7 +46,7 @@ const PAGE: u64 = 4 << 20;
 /// | what | how, and what follows from it |
 /// |---|---|
 /// | links | each component of a path is looked at before it is used, and a link is refused. The service has no call that does both at once: a process in the sandbox can change a component in between |
-/// | conditional write | read, compare, write, read: right as long as the loop is the only writer |
+/// | conditional write | read, compare, write, read: right as long as the loop is the only writer. What replaces a file is written beside the workspace and moved over it, so that another name of the old file keeps its bytes |
 /// | listing | the service gives no digests, so every file is read |
 /// | command | in the background, with a tag made of the folder's name, the request's id and a mark of the place; where an answer is lost, it is found again by that tag, and never started twice |
 /// | [`fresh_dir`](Workspace::fresh_dir) | another folder beside it, which [`stop`](Workspace::stop) removes |
@@ -131,6 +131,13 @@ impl SandboxWorkspace {
     fn absolute(&self, path: &str) -> Result<AbsPath, WorkspaceError> {
         self.root
             .join(path)
+            .map_err(|error| WorkspaceError::Refused(Private::from_error(&error)))
+    }
+
+    /// A name next to the workspace's own.
+    fn next_to(&self, ending: &str) -> Result<AbsPath, WorkspaceError> {
+        format!("{}{ending}", self.root)
+            .parse()
             .map_err(|error| WorkspaceError::Refused(Private::from_error(&error)))
     }
 
@@ -233,13 +240,22 @@ impl SandboxWorkspace {
             false => FileMode::FILE,
         };
         let target = self.absolute(path.as_str())?;
+        // What is there may have another name, or become a link: nothing is written into it.
+        let place = match there {
+            Some(_) => self.next_to(".put")?,
+            None => target.clone(),
+        };
         let how = Write::new().mode(mode);
         let written = self
             .fs()
-            .write_with(&target, file.bytes().to_vec(), how)
+            .write_with(&place, file.bytes().to_vec(), how)
             .await;
         self.answered(written)
             .map_err(|error| self.write_failed(&error))?;
+        if there.is_some() {
+            let renamed = self.answered(self.fs().rename(&place, &target).await);
+            renamed.map_err(|error| self.write_failed(&error))?;
+        }
         match self.bytes(path, MOST_LISTED).await {
             Ok(bytes) if Digest::of(&bytes) == file.digest() => Ok(()),
             Err(gone @ WorkspaceError::Gone(_)) => Err(gone),
@@ -331,7 +347,7 @@ impl SandboxWorkspace {
     /// The folder of all places beside this one, and the one of `id` in it.
     fn folder_of(&self, id: &RequestId) -> Result<(AbsPath, AbsPath), WorkspaceError> {
         let refused = |error| WorkspaceError::Refused(Private::from_error(&error));
-        let beside: AbsPath = format!("{}.checks", self.root).parse().map_err(refused)?;
+        let beside = self.next_to(".checks")?;
         let root = beside.join(id.as_str()).map_err(refused)?;
         Ok((beside, root))
     }

@@ -7,9 +7,12 @@
 )]
 
 mod accepted;
+mod cases;
+mod cheats;
 mod checks;
 mod infrastructure;
 mod killed;
 mod paths;
 mod replies;
 mod rules;
+mod verification;

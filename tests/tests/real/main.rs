@@ -25,6 +25,8 @@ mod python_client;
 #[cfg(test)]
 mod queries;
 #[cfg(test)]
+mod repair;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod tracking;
