@@ -48,6 +48,17 @@ pub mod metric {
     pub const OUTPUT_TOKENS: &str = "output_tokens";
     /// What a call of the model cost, in millionths of the currency of its price.
     pub const COST_MICROS: &str = "cost_micros";
+
+    /// All of them.
+    pub const ALL: [&str; 7] = [
+        COMMAND_DURATION_MS,
+        COMMAND_TIMED_OUT,
+        CHECK_PASSED,
+        MODEL_DURATION_MS,
+        INPUT_TOKENS,
+        OUTPUT_TOKENS,
+        COST_MICROS,
+    ];
 }
 
 /// What came of it.

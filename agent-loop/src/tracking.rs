@@ -53,16 +53,20 @@
 mod calls;
 mod commands;
 mod folder;
+mod known;
 mod problems;
 mod receipt;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use polyaxon_tracking::{ArtifactRef, TrackedRun};
+use jiff::Timestamp;
+use polyaxon_tracking::{ArtifactRef, At, TrackedRun};
 use serde_json::{Map, Value, json};
 
 use crate::acceptance::Verdict;
@@ -77,9 +81,13 @@ use crate::outcome::{AcceptanceOutcome, End, Outcome};
 pub use calls::TrackedCalls;
 use commands::Commands;
 use folder::ReceiptFolder;
+use known::KnownPoints;
 pub use problems::NotTracked;
 use problems::{Cause, Problems};
 use receipt::CommandReceipt;
+
+/// The folder of the journal's large bodies.
+const BLOBS: &str = "blobs";
 
 /// The files of a run's folder that become artifacts, with their names.
 const FILES: [(&str, &str); 5] = [
@@ -107,18 +115,27 @@ const FILES: [(&str, &str); 5] = [
 /// [`finish`](Self::finish). It writes its receipts within the attempt, as the journal does; all
 /// else is handed to the run, which does not wait. Clones share everything: give one to
 /// [`Attempt::observer`](crate::Attempt::observer). One observer is for one attempt.
+///
+/// An attempt that [goes on](crate::Attempt::resume) can go on in the run that it had: with
+/// [`Tracking::run`](polyaxon_tracking::Tracking::run), and a new observer. It tells again what the
+/// journal holds, but for the measurements that are in the run's folder already. In a new run it
+/// tells all of it.
 #[derive(Clone)]
 pub struct TrackingObserver {
     run: Arc<TrackedRun>,
     receipts: ReceiptFolder,
     case_set_revision: Option<String>,
-    price: Option<Price>,
     state: Arc<Mutex<State>>,
 }
 
 /// What is remembered from one record to the next.
 #[derive(Default)]
 struct State {
+    /// When the record was made that is being told.
+    at: Timestamp,
+    /// While an earlier program's records are played: what the run has of them.
+    known: Option<KnownPoints>,
+    price: Option<Price>,
     /// Members that every receipt begins with.
     head: Map<String, Value>,
     /// Commands that were started and have not ended.
@@ -138,7 +155,6 @@ impl TrackingObserver {
             receipts: ReceiptFolder::of(&run),
             run,
             case_set_revision: None,
-            price: None,
             state: Arc::default(),
         }
     }
@@ -147,15 +163,6 @@ impl TrackingObserver {
     #[must_use]
     pub fn case_set_revision(mut self, revision: impl Into<String>) -> Self {
         self.case_set_revision = Some(revision.into());
-        self
-    }
-
-    /// Says what the model costs, for the metric `cost_micros`, where its provider does not say it
-    /// with each reply. Give it what [`Model::price`](crate::Model::price) says. Default: such
-    /// calls have no point.
-    #[must_use]
-    pub fn price(mut self, price: Option<Price>) -> Self {
-        self.price = price;
         self
     }
 
@@ -236,6 +243,7 @@ impl TrackingObserver {
             inputs.push((input::CASE_SET_REVISION, json!(cases)));
         }
         state.head = head;
+        state.price.clone_from(&started.price);
         state.note("the inputs", self.run.log_inputs(inputs));
     }
 
@@ -246,7 +254,8 @@ impl TrackingObserver {
         };
         let mut points = vec![(metric::MODEL_DURATION_MS, millis(replied.took))];
         let usage = usage.unwrap_or_default();
-        let priced = || self.price.as_ref().and_then(|price| price.of_usage(usage));
+        let price = state.price.as_ref();
+        let priced = || price.and_then(|price| price.of_usage(usage));
         let known = [
             (metric::INPUT_TOKENS, usage.input),
             (metric::OUTPUT_TOKENS, usage.output),
@@ -259,10 +268,16 @@ impl TrackingObserver {
             let value = (*value)?;
             Some((*name, number(value)))
         }));
-        state.note(
-            "a call of the model",
-            self.run.log_metrics(replied.turn, points),
-        );
+        self.log_points(state, replied.turn, points);
+    }
+
+    /// Logs measurements, but for those that the run has already.
+    fn log_points(&self, state: &mut State, turn: u32, mut points: Vec<(&'static str, f64)>) {
+        if let Some(known) = &mut state.known {
+            points.retain(|(name, _)| !known.take(name, turn));
+        }
+        let at = At::from(turn).timestamp(state.at);
+        state.note("a measurement", self.run.log_metrics(at, points));
     }
 
     fn command_ended(&self, state: &mut State, receipt: &Receipt) {
@@ -270,14 +285,10 @@ impl TrackingObserver {
             return;
         };
         let command = CommandReceipt::new(&intent, &receipt.answer, state.turn.len());
-        let points: Vec<_> = command.points().collect();
         if let Some(duration) = command.duration() {
             state.commands.add(duration, command.timed_out());
         }
-        state.note(
-            "the measurements of a command",
-            self.run.log_metrics(receipt.turn, points),
-        );
+        self.log_points(state, receipt.turn, command.points().collect());
         self.write_receipt(state, &command, None);
         state.turn.push(command);
     }
@@ -289,10 +300,8 @@ impl TrackingObserver {
             Verdict::Invalid { .. } => None,
         };
         if let Some(passed) = passed {
-            let logged = self
-                .run
-                .log_metric(judged.turn, metric::CHECK_PASSED, passed);
-            state.note("a verdict", logged);
+            let passed = f64::from(u8::from(passed));
+            self.log_points(state, judged.turn, vec![(metric::CHECK_PASSED, passed)]);
         }
         for command in std::mem::take(&mut state.turn) {
             self.write_receipt(state, &command, Some(&judged.verdict));
@@ -320,11 +329,26 @@ impl TrackingObserver {
                 state.note("a file of the evidence", logged);
             }
         }
-        let blobs = folder.join("blobs");
-        if blobs.is_dir() {
-            let blobs = ArtifactRef::dir(blobs).name(artifact::ACTION_BLOBS);
-            state.note("the blobs of the journal", self.run.log_artifact(blobs, ""));
+        state.note("the blobs of the journal", self.log_blobs(folder));
+    }
+
+    /// Copies the blobs, which are named after what they hold, as far as they are not there.
+    fn log_blobs(&self, folder: &Path) -> Result<(), Cause> {
+        let entries = match fs::read_dir(folder.join(BLOBS)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let copy = Path::new(BLOBS).join(entry.file_name());
+            let copy = self.run.outputs_path(copy)?;
+            if !copy.exists() {
+                fs::copy(entry.path(), copy)?;
+            }
         }
+        let blobs = self.run.outputs_path(BLOBS)?;
+        let blobs = ArtifactRef::dir(blobs).name(artifact::ACTION_BLOBS);
+        Ok(self.run.log_artifact_ref(blobs)?)
     }
 
     fn ended(&self, state: &mut State, ended: &Ended) {
@@ -346,9 +370,9 @@ impl TrackingObserver {
     }
 }
 
-impl Observer for TrackingObserver {
-    fn on(&self, record: &Record) {
-        let state = &mut *self.state();
+impl TrackingObserver {
+    fn see(&self, state: &mut State, record: &Record) {
+        state.at = record.at;
         match &record.event {
             Event::Started(started) => self.started(state, started),
             Event::Replied(replied) => self.replied(state, replied),
@@ -363,6 +387,22 @@ impl Observer for TrackingObserver {
             Event::Ended(ended) => self.ended(state, ended),
             _ => {}
         }
+    }
+}
+
+impl Observer for TrackingObserver {
+    fn on(&self, record: &Record) {
+        let state = &mut *self.state();
+        state.known = None;
+        self.see(state, record);
+    }
+
+    fn played(&self, record: &Record) {
+        let state = &mut *self.state();
+        state
+            .known
+            .get_or_insert_with(|| KnownPoints::of(&self.run));
+        self.see(state, record);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use polyaxon_tracking::TrackedRun;
+use polyaxon_tracking::{At, TrackedRun};
 use serde_json::{Value, json};
 
 use super::commands::Commands;
@@ -94,7 +94,8 @@ impl CallObserver for TrackedCalls {
         if let Some(passed) = record.evaluator_passed {
             points.push((metric::CHECK_PASSED, f64::from(u8::from(passed))));
         }
-        let logged = self.run.log_metrics(step, points);
+        let at = At::from(step).timestamp(record.at);
+        let logged = self.run.log_metrics(at, points);
         state.problems.note("the measurements of a call", logged);
         let stored = self
             .receipts

@@ -13,9 +13,11 @@ use agent_loop::model::ModelReply;
 use agent_loop::tracking::TrackingObserver;
 use agent_loop::workspace::{Fault, FaultAt, Operation};
 use agent_loop::{
-    Acceptance, Attempt, ExecReceipt, MemoryWorkspace, Micros, ModelError, Outcome, Paths, Price,
-    Private, RunDir, ScriptedModel, Task, UnittestAcceptance, Usage, WorkspaceError,
+    Acceptance, Attempt, ExecReceipt, MemoryWorkspace, Micros, Model, ModelError, ModelRequest,
+    Outcome, Paths, Price, Private, RunDir, ScriptedModel, Task, UnittestAcceptance, Usage,
+    WorkspaceError,
 };
+use futures::future::BoxFuture;
 use polyaxon_tracking::{TrackedRun, Tracking, read_metric_series};
 use serde_json::{Value, json};
 
@@ -59,8 +61,32 @@ fn replies(texts: &[&str]) -> Vec<Result<ModelReply, ModelError>> {
 struct Tracked {
     run: Arc<TrackedRun>,
     observer: TrackingObserver,
+    price: Option<Price>,
     evidence: PathBuf,
-    _kept: tempfile::TempDir,
+    kept: tempfile::TempDir,
+}
+
+/// A script with a price.
+struct Priced {
+    script: ScriptedModel,
+    price: Option<Price>,
+}
+
+impl Model for Priced {
+    fn name(&self) -> &str {
+        self.script.name()
+    }
+
+    fn price(&self) -> Option<Price> {
+        self.price.clone()
+    }
+
+    fn propose<'a>(
+        &'a self,
+        request: ModelRequest<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        self.script.propose(request)
+    }
 }
 
 impl Tracked {
@@ -71,8 +97,9 @@ impl Tracked {
         Self {
             observer: TrackingObserver::new(Arc::clone(&run)),
             run,
+            price: None,
             evidence: kept.path().join("evidence"),
-            _kept: kept,
+            kept,
         }
     }
 
@@ -91,26 +118,33 @@ impl Tracked {
         workspace: MemoryWorkspace,
         replies: Vec<Result<ModelReply, ModelError>>,
     ) -> Outcome {
+        self.prepared(acceptance, workspace, replies)
+            .record_in(RunDir::create(&self.evidence).unwrap())
+            .drive()
+            .await
+            .unwrap()
+    }
+
+    fn prepared(
+        &self,
+        acceptance: impl Acceptance + 'static,
+        workspace: MemoryWorkspace,
+        replies: Vec<Result<ModelReply, ModelError>>,
+    ) -> Attempt {
         let task = Task::new("amounts", "Return a sum.")
             .attempt(2)
             .repository_revision("0a1b2c")
             .file("amounts.py", "start\n")
             .unwrap();
         let paths = Paths::editable(["amounts.py"]).unwrap();
-        Attempt::new(
-            task,
-            ScriptedModel::of(replies),
-            workspace,
-            acceptance,
-            paths,
-        )
-        .allow_checks(true)
-        .seed(7)
-        .record_in(RunDir::create(&self.evidence).unwrap())
-        .observer(self.observer.clone())
-        .drive()
-        .await
-        .unwrap()
+        let model = Priced {
+            script: ScriptedModel::of(replies),
+            price: self.price.clone(),
+        };
+        Attempt::new(task, model, workspace, acceptance, paths)
+            .allow_checks(true)
+            .seed(7)
+            .observer(self.observer.clone())
     }
 
     /// The steps and values of a metric; none where there is no such file.
@@ -141,15 +175,12 @@ impl Tracked {
 #[tokio::test]
 async fn an_attempt_is_told_with_the_fixed_names() {
     let mut tracked = Tracked::start().await;
-    tracked.observer = tracked
-        .observer
-        .clone()
-        .case_set_revision("cases-1")
-        .price(Some(Price::new(
-            Micros::new(1_000_000),
-            Micros::new(2_000_000),
-            "a list",
-        )));
+    tracked.observer = tracked.observer.clone().case_set_revision("cases-1");
+    tracked.price = Some(Price::new(
+        Micros::new(1_000_000),
+        Micros::new(2_000_000),
+        "a list",
+    ));
     let mut script = replies(&[WRITE_WRONG, CHECK, WRITE_SLOW, CHECK, WRITE_RIGHT, CHECK]);
     // What a provider says goes before the price; what nobody knows has no point.
     let mut stated = ModelReply::new(FINISH).usage(Usage::new(50, 5));
@@ -189,9 +220,8 @@ async fn an_attempt_is_told_with_the_fixed_names() {
     assert_eq!(outputs["tree_digest"], json!(outcome.acceptance.tree));
     assert_eq!(outputs["timeout_rate"], json!(1.0 / 3.0));
     assert_eq!(outputs["command_duration_ms_p50"], 30.0);
-    // The model has no price of its own, so all but one are unknown to the attempt itself.
-    assert_eq!(outputs["cost_micros_known"], 7);
-    assert_eq!(outputs["unknown_cost_calls"], 6);
+    assert_eq!(outputs["cost_micros_known"], 5 * 140 + 7);
+    assert_eq!(outputs["unknown_cost_calls"], 1);
 
     let points = |name| tracked.points(name);
     assert_eq!(
@@ -349,6 +379,69 @@ async fn each_command_of_a_check_has_a_receipt_of_its_own() {
         assert_eq!(receipt["exit_code"], code);
         // The verdict is that of the check.
         assert_eq!(receipt["verdict"], "fail");
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_that_goes_on_is_told_once() {
+    let tests = || UnittestAcceptance::new("test_amounts.py", "tests\n", 2).unwrap();
+    let script = [WRITE_WRONG, CHECK, WRITE_RIGHT, CHECK, FINISH];
+    let mut tracked = Tracked::start().await;
+    // The second check never ends, and then the program does.
+    let hangs = workspace().fault(Fault::hang(Operation::Exec, 2, FaultAt::Before));
+    let broken = tracked
+        .prepared(tests(), hangs.clone(), replies(&script))
+        .record_in(RunDir::create(&tracked.evidence).unwrap())
+        .drive();
+    let told = async {
+        while tracked.points("model_duration_ms").len() < 4 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        _ = broken => unreachable!("the check hangs"),
+        done = tokio::time::timeout(Duration::from_secs(20), told) => done.unwrap(),
+    }
+    let uuid = tracked.run.uuid();
+    tracked.end().await;
+
+    // In the run that it had, and in another.
+    for run in [Some(uuid), None] {
+        let mut tracking = Tracking::offline(tracked.kept.path().join("offline"));
+        if let Some(uuid) = run {
+            tracking = tracking.run(uuid);
+        }
+        tracked.run = Arc::new(TrackedRun::start(tracking).await.unwrap());
+        tracked.observer = TrackingObserver::new(Arc::clone(&tracked.run));
+        // The scripted model begins anew; what was said before is in the journal.
+        let rest = replies(&script[4..]);
+        let outcome = tracked
+            .prepared(tests(), hangs.clone(), rest)
+            .resume(&tracked.evidence)
+            .await
+            .unwrap();
+        assert!(outcome.is_accepted(), "{:?}", outcome.end);
+        tracked
+            .observer
+            .finish(&outcome, Some(&tracked.evidence))
+            .unwrap();
+        tracked.end().await;
+        let turns = tracked.points("model_duration_ms").into_iter();
+        assert_eq!(
+            turns.map(|point| point.0).collect::<Vec<_>>(),
+            [1, 2, 3, 4, 5]
+        );
+        assert_eq!(tracked.points("check_passed"), [(2, 0.0), (4, 1.0)]);
+        let durations = tracked.points("command_duration_ms");
+        assert_eq!(durations, [(2, 10.0), (4, 30.0)]);
+        let record = tracked.json("run.plx.json");
+        assert_eq!(record["inputs"]["task_id"], "amounts");
+        assert_eq!(record["outputs"]["acceptance"], "accepted");
+        assert_eq!(record["outputs"]["command_duration_ms_p50"], 20.0);
+        assert_eq!(
+            tracked.json("outputs/receipts/step-4.json")["verdict"],
+            "pass"
+        );
     }
 }
 
