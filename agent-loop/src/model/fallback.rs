@@ -8,7 +8,6 @@ use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::Value;
 
 use super::{Model, ModelError, ModelErrorKind, ModelReply, ModelRequest, Price, Usage};
-use crate::budget::Micros;
 
 /// Models in order: where a call of one fails, the calls after it go to the next, and never back.
 ///
@@ -64,7 +63,7 @@ impl Fallback {
         };
         match model.propose(request).await {
             Ok(mut reply) => {
-                let cost = || cost_of(model.price().as_ref(), reply.usage);
+                let cost = || model.price().and_then(|price| price.of_usage(reply.usage));
                 reply.cost = reply.cost.or_else(cost);
                 Ok(reply)
             }
@@ -100,10 +99,6 @@ impl Fallback {
         error.retry_after = None;
         error
     }
-}
-
-fn cost_of(price: Option<&Price>, usage: Usage) -> Option<Micros> {
-    Some(price?.of(usage.input?, usage.output?))
 }
 
 impl Model for Fallback {
