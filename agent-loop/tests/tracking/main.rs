@@ -317,6 +317,7 @@ async fn the_evidence_is_kept_with_its_lineage() {
         ("command-receipt", "outputs/receipts"),
         ("outcome", "outputs/outcome.json"),
         ("patch", "outputs/patch.diff"),
+        ("report", "outputs/report.html"),
     ];
     let wanted: Vec<_> = wanted
         .iter()
