@@ -144,6 +144,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::budget::Micros;
     use crate::model::{ScriptedModel, model_fn};
 
     fn scripted(replies: Vec<Result<ModelReply, ModelError>>) -> Arc<dyn Model> {
