@@ -1,5 +1,6 @@
 //! Calls in the controller's own tracked run.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use agent_loop::tracking::TrackedCalls;
@@ -81,4 +82,67 @@ async fn each_call_is_told_with_its_sandbox_and_its_evaluator() {
         .iter()
         .find(|record| record["name"] == "command-receipt");
     assert_eq!(receipts.unwrap()["kind"], "dir");
+}
+
+/// How many files below `folder` hold one of `needles`, and how many there are.
+fn holding(folder: &Path, needles: &[&str]) -> (usize, usize) {
+    let mut found = (0, 0);
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let (holds, files) = match path.is_dir() {
+            true => holding(&path, needles),
+            false => {
+                let bytes = std::fs::read(&path).unwrap();
+                let text = String::from_utf8_lossy(&bytes);
+                let holds = needles.iter().any(|needle| text.contains(needle));
+                (usize::from(holds), 1)
+            }
+        };
+        found = (found.0 + holds, found.1 + files);
+    }
+    found
+}
+
+#[tokio::test]
+async fn nothing_secret_is_kept_of_calls_whatever_goes_wrong() {
+    let place = Place::start().await;
+    let tracking = Tracking::offline(place.folder().join("offline"));
+    let run = Arc::new(TrackedRun::start(tracking).await.unwrap());
+    let controller = place.controller(Line::harmful());
+    let calls = TrackedCalls::new(Arc::clone(&run), controller.definitions_digest());
+    let controller = controller.observer(calls.clone());
+    // What a command says stays with nobody; the client's own token was never anywhere.
+    let token = place.server.token().to_owned();
+    let line = "echo password=k-TEST-123456 at /home/op; echo password=k-TEST-123456 >&2; exit 1";
+    let faults = [
+        "",
+        r#"{"fault": "bad_gateway", "method": "POST", "path": "*/fs/mkdir"}"#,
+        r#"{"fault": "close", "method": "POST", "path": "*/exec/bg", "times": 1}"#,
+        r#"{"fault": {"too_many_requests": 60}, "method": "POST", "path": "*/exec/bg"}"#,
+    ];
+    let mut shown = String::new();
+    for (index, fault) in faults.into_iter().enumerate() {
+        place.spoil(fault);
+        let answer = controller
+            .call(&place.session, &call(&format!("r.{index}"), line))
+            .await;
+        place.server.faults().clear();
+        shown += &serde_json::to_string(&answer).unwrap();
+        // What the operator's log would hold, its detail included.
+        let record = serde_json::to_string(&place.last_record()).unwrap();
+        for secret in [&*token, "k-TEST"] {
+            assert!(!record.contains(secret), "{record}");
+        }
+    }
+    calls.finish().unwrap();
+    let report = run.end().await.unwrap();
+    assert_eq!(report.missing(), 0, "{report:?}");
+    let secrets = [&*token, "k-TEST", "/home/op"];
+    assert!(
+        !secrets.iter().any(|secret| shown.contains(secret)),
+        "{shown}"
+    );
+    let (holding, files) = holding(&place.folder(), &secrets);
+    assert_eq!(holding, 0);
+    assert!(files > 8, "{files}");
 }
