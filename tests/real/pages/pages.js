@@ -6,10 +6,12 @@
 //
 //   {"chromium": program, "profile": folder, "pictures": folder, "pages": [page, ...]}
 //
-// A page is {"name", "url", "steps"}. A step is {"until": [texts]}, which waits until all of them are
-// shown; {"click": text}; or {"points": [names]}, which moves over the charts and notes the values
-// that they show beside these names. Prints a line of JSON for each page: {"name", "text", "points"},
-// or {"name", "problem", "text"} where a step did not come to its end. Ends when its stdin is closed.
+// A page is {"name", "url", "steps"}, and "scheme" and "width" where it is to be seen dark or narrow. A
+// step is {"until": [texts]}, which waits until all of them are
+// shown; {"click": text}; {"unfold": true}, which opens everything that is folded; or {"points": [names]}, which moves over the charts and notes the values
+// that they show beside these names. Prints a line of JSON for each page: {"name", "text", "points",
+// "title", "requests", "hidden", "background"} with what was asked for, how many pixels are out of sight at
+// the side, and the colour behind the text; or {"name", "problem", "text"} where a step did not come to its end. Ends when its stdin is closed.
 
 const fs = require("fs");
 const path = require("path");
@@ -18,6 +20,7 @@ const [folder, plan] = process.argv.slice(2);
 const { chromium } = require(path.resolve(folder, "node_modules/playwright-core"));
 
 const STEP_LIMIT = 60_000;
+const WIDTH = 1400;
 const ARGUMENTS = [
   "--no-sandbox",
   "--disable-gpu",
@@ -64,6 +67,10 @@ async function look(page, { url, steps }, told) {
       // The last of this name: menus come first.
       const place = page.getByText(step.click, { exact: true }).last();
       await place.click({ timeout: STEP_LIMIT });
+    } else if (step.unfold) {
+      await page.evaluate(() => {
+        for (const one of document.querySelectorAll("details")) one.open = true;
+      });
     } else {
       told.points = await points(page, step.points);
     }
@@ -75,21 +82,34 @@ async function main() {
   const browser = await chromium.launchPersistentContext(profile, {
     executablePath: program,
     headless: true,
-    viewport: { width: 1400, height: 1000 },
+    viewport: { width: WIDTH, height: 1000 },
     args: ARGUMENTS,
   });
   process.stdin.on("end", () => browser.close().finally(() => process.exit(1)));
   process.stdin.resume();
   const page = await browser.newPage();
   for (const one of pages) {
-    const told = { name: one.name };
+    const told = { name: one.name, requests: [] };
+    const note = (request) => told.requests.push(request.url());
+    page.on("request", note);
     try {
+      await page.setViewportSize({ width: one.width ?? WIDTH, height: 1000 });
+      await page.emulateMedia({ colorScheme: one.scheme ?? "light" });
       await look(page, one, told);
       delete told.step;
     } catch (error) {
       told.problem = String(error);
     }
     told.text = await shown(page);
+    told.title = await page.title();
+    Object.assign(
+      told,
+      await page.evaluate(() => ({
+        hidden: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        background: getComputedStyle(document.body).backgroundColor,
+      })),
+    );
+    page.off("request", note);
     await page.screenshot({ path: path.join(pictures, one.name + ".png") });
     console.log(JSON.stringify(told));
   }

@@ -26,6 +26,7 @@ mod python_client;
 mod queries;
 #[cfg(test)]
 mod repair;
+mod reports;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What people see of tracked runs: the platform's own pages, in a browser.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -48,12 +48,12 @@ async fn track(stage: &Stage) -> TrackedRun {
 }
 
 /// Opens pages one after the other, and answers what they show.
-fn look(stage: &Stage, pages: &Value) -> Vec<Value> {
-    let plan = stage.folder.join("plan.json");
+pub(crate) fn look(folder: &Path, pages: &Value) -> Vec<Value> {
+    let plan = folder.join("plan.json");
     let pictures = PathBuf::from(provided::get("REAL_PICTURES"));
     let told = json!({
         "chromium": provided::get("REAL_CHROMIUM").to_str().unwrap(),
-        "profile": stage.folder.join("profile"),
+        "profile": folder.join("profile"),
         "pictures": pictures,
         "pages": pages,
     });
@@ -140,7 +140,7 @@ async fn the_pages_of_the_platform_show_a_run_with_its_values_charts_files_and_l
             {"until": ["failed", "CheckTimedOut"]},
         ]},
     ]);
-    let seen = look(&stage, &pages);
+    let seen = look(&stage.folder, &pages);
     let text = |name: &str| {
         let page = seen.iter().find(|page| page["name"] == name).unwrap();
         page["text"].as_str().unwrap()
