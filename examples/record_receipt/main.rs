@@ -7,7 +7,9 @@
 //!
 //!     SANDBOX_RUN_UUID=… AGENT_TASK_ID=… cargo run --example record_receipt -- --project OWNER/PROJECT
 //!
-//! The run is tracked offline, in a folder that the Polyaxon command line can push.
+//! The run is tracked on the same server, in the same project: as a new run, or in a pod as the
+//! pod's. What the server then has of it is read back. With `--offline` it stays in a folder, which
+//! the Polyaxon command line can push.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
@@ -18,10 +20,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use examples::Place;
-use polyaxon_client::ProjectRef;
+use polyaxon_client::{ProjectRef, RunUuid};
 use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
 use polyaxon_tracking::{ArtifactRef, TrackedRun, Tracking, read_metric_series};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Executes a small calculation in a sandbox and records the receipt.
 #[derive(Parser)]
@@ -41,10 +43,20 @@ struct Flags {
     /// The task that the command belongs to.
     #[arg(long, env = "AGENT_TASK_ID", default_value = "fixture-total")]
     task_id: String,
-    /// Where the tracked run is kept.
+    /// Keep the tracked run in a folder and send it nowhere.
+    #[arg(long)]
+    offline: bool,
+    /// Where the files of the tracked run are.
     #[arg(long, default_value = "receipt-output")]
     out: PathBuf,
 }
+
+/// What is measured.
+const METRICS: [&str; 3] = [
+    "command_duration_ms",
+    "command_timed_out",
+    "fixture_matches",
+];
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -63,7 +75,7 @@ async fn main() -> Result<()> {
             SandboxClient::launch(&place.client, &place.project, &spec).await?
         }
     };
-    let recorded = record(&sandbox, &flags).await;
+    let recorded = record(&place, &sandbox, &flags).await;
     if flags.local {
         sandbox.stop().await?;
     }
@@ -71,8 +83,21 @@ async fn main() -> Result<()> {
     recorded
 }
 
-async fn record(sandbox: &SandboxClient, flags: &Flags) -> Result<()> {
-    let run = TrackedRun::start(Tracking::offline(&flags.out).name("record-receipt")).await?;
+/// Where the run is tracked. In a pod, its run is the one that this program records.
+fn tracking(place: &Place, flags: &Flags) -> Result<Tracking> {
+    if flags.offline {
+        return Ok(Tracking::offline(&flags.out));
+    }
+    if std::env::var_os("POLYAXON_IS_MANAGED").is_some() && !flags.local {
+        return Ok(Tracking::from_env()?);
+    }
+    // Two runs with one folder would mix their files.
+    let folder = flags.out.join(RunUuid::random().to_string());
+    Ok(Tracking::new(&place.client, &place.project).folder(folder))
+}
+
+async fn record(place: &Place, sandbox: &SandboxClient, flags: &Flags) -> Result<()> {
+    let run = TrackedRun::start(tracking(place, flags)?.name("record-receipt")).await?;
     let sandbox_run = sandbox.run_uuid().to_string();
     run.log_inputs([
         ("task_id", json!(flags.task_id)),
@@ -95,7 +120,6 @@ async fn record(sandbox: &SandboxClient, flags: &Flags) -> Result<()> {
         "step": 1,
         "tool": "calculate_fixture_total",
         "exit_code": facts.exit_code,
-        "signal": facts.signal,
         "duration_ms": facts.duration_ms,
         "timed_out": facts.timed_out,
         "stdout_truncated": facts.stdout_truncated,
@@ -108,26 +132,20 @@ async fn record(sandbox: &SandboxClient, flags: &Flags) -> Result<()> {
     let truth = |yes: bool| if yes { 1.0 } else { 0.0 };
     run.log_metrics(
         1,
-        [
-            (
-                "command_duration_ms",
-                result.duration.as_secs_f64() * 1000.0,
-            ),
-            ("command_timed_out", truth(facts.timed_out)),
-            ("fixture_matches", truth(matches)),
-        ],
+        METRICS.into_iter().zip([
+            result.duration.as_secs_f64() * 1000.0,
+            truth(facts.timed_out),
+            truth(matches),
+        ]),
     )?;
     let folder = run.path().to_owned();
     let report = run.end().await?.ensure_complete()?;
+    println!("run: {}", run.uuid());
     println!("receipt: {}", path.display());
     println!("{} metric values written", report.written());
 
     println!("metrics, read back:");
-    for name in [
-        "command_duration_ms",
-        "command_timed_out",
-        "fixture_matches",
-    ] {
+    for name in METRICS {
         let series = read_metric_series(folder.join(format!("events/metric/{name}.plx")))?;
         let point = series
             .last()
@@ -138,6 +156,35 @@ async fn record(sandbox: &SandboxClient, flags: &Flags) -> Result<()> {
             point.step.unwrap_or_default()
         );
     }
+    // In a pod, the platform collects the files when it gets to it.
+    if report.sent() > 0 && std::env::var_os("POLYAXON_IS_MANAGED").is_none() {
+        read_back(place, run.uuid(), &receipt).await?;
+    }
     ensure!(matches, "the command did not print 10");
+    Ok(())
+}
+
+/// What the server has: the metrics, the lineage of the receipt, and the receipt itself.
+async fn read_back(place: &Place, run: RunUuid, receipt: &Value) -> Result<()> {
+    let runs = place.client.runs(&place.project);
+    let found = runs.get(run).await?;
+    let namespace = found.namespace().unwrap_or("polyaxon");
+    println!("on the server:");
+    for series in runs.events(namespace, run, "metric", METRICS).await? {
+        println!("  {} = {:?}", series.name, series.values());
+    }
+    let record = runs.lineage_record(run, "command-receipt").await?;
+    let path = record.path.context("the receipt has no path")?;
+    println!("  {} is {} ({})", record.name, path, record.kind);
+    let mut download = runs.artifact(namespace, run, &path).await?;
+    let mut bytes = Vec::new();
+    while let Some(chunk) = download.chunk().await? {
+        bytes.extend_from_slice(&chunk);
+    }
+    let there: Value = serde_json::from_slice(&bytes)?;
+    ensure!(
+        there == *receipt,
+        "another receipt is on the server: {there}"
+    );
     Ok(())
 }

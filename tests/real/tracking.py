@@ -13,10 +13,10 @@ def client(uuid=None):
     return RunClient(owner="default", project=os.environ["PROJECT"], run_uuid=uuid)
 
 
-def read(uuid):
+def read(uuid, names="loss,acc"):
     run = client(uuid)
     run.refresh_data()
-    events = run.get_events(kind="metric", names="loss,acc", orient="dict", force=True).data
+    events = run.get_events(kind="metric", names=names, orient="dict", force=True).data
     events = [event if isinstance(event, dict) else event.to_dict() for event in events]
     lineage = run.get_artifacts_lineage(limit=100).results
     tree = run.get_artifacts_tree(path="outputs")

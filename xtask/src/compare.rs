@@ -1,5 +1,5 @@
 //! `cargo xtask compare`: the Python client from its package, our crates built for speed, and the
-//! program that runs both.
+//! program that runs both; with `--tracking`, the bench of tracked runs beside the Python module.
 
 use anyhow::{Context as _, Result};
 
@@ -11,6 +11,17 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
     let python = python
         .to_str()
         .context("the path of the Python is not UTF-8")?;
+    if flags == ["--tracking"] {
+        let bench = [
+            "bench",
+            "--package",
+            "polyaxon-tracking",
+            "--bench",
+            "speed",
+        ];
+        let mut command = cargo(&bench)?;
+        return step::run("tracking", command.env("REAL_POLYAXON_PYTHON", python));
+    }
     let mut arguments = vec!["run", "--release", "--package", "polyaxon-benches"];
     arguments.extend(["--bin", "compare", "--", "--python", python]);
     arguments.extend(flags);

@@ -29,7 +29,8 @@ cargo xtask COMMAND
          feature alone, semantic versions, every fuzz target for a minute
   compare [FLAGS]
          the same work by our client, the Python client and by hand, on one server; `--json FILE`
-         keeps the figures, `--only TEXT` takes a part, `--short` only looks at the results";
+         keeps the figures, `--only TEXT` takes a part, `--short` only looks at the results;
+         `--tracking` is the same for tracked runs, beside the Python module";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

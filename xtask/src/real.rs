@@ -54,6 +54,7 @@ pub(crate) fn run(part: Option<&str>) -> Result<()> {
         tests,
         local,
         compare,
+        receipt,
     } = built?;
 
     let mut command = Command::new(tests);
@@ -65,6 +66,7 @@ pub(crate) fn run(part: Option<&str>) -> Result<()> {
         .env("REAL_POLYAXON_PYTHON", polyaxon.program())
         .env("REAL_MODEL_PYTHON", model.program())
         .env("REAL_LOCAL", local)
+        .env("REAL_RECORD_RECEIPT", receipt)
         .env("REAL_NGINX", nginx)
         .env("REAL_CHROMIUM", browser.program)
         .env("REAL_PAGES", browser.packages)
@@ -143,6 +145,8 @@ struct Built {
     tests: PathBuf,
     local: PathBuf,
     compare: PathBuf,
+    /// The example.
+    receipt: PathBuf,
 }
 
 fn build() -> Result<Built> {
@@ -159,6 +163,8 @@ fn build() -> Result<Built> {
         "polyaxon-local",
         "--bin",
         "compare",
+        "--example",
+        "record_receipt",
         "--message-format",
         "json-render-diagnostics",
     ])?
@@ -178,6 +184,7 @@ fn build() -> Result<Built> {
         tests: program("real")?,
         local: program("polyaxon-local")?,
         compare: program("compare")?,
+        receipt: program("record_receipt")?,
     };
     println!("   build: {:.1} s", started.elapsed().as_secs_f64());
     Ok(built)

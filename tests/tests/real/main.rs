@@ -25,7 +25,10 @@ mod python_client;
 #[cfg(test)]
 mod queries;
 #[cfg(test)]
+mod receipt;
+#[cfg(test)]
 mod repair;
+#[cfg(test)]
 mod reports;
 #[cfg(test)]
 mod runs;

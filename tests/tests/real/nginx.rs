@@ -24,8 +24,10 @@ const SIGNING_KEY: &[u8] = b"internal-test-token";
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A sandbox behind nginx. All of it ends when this is dropped.
-struct Gateway {
-    sandbox: SandboxClient,
+pub(crate) struct Gateway {
+    pub(crate) sandbox: SandboxClient,
+    pub(crate) client: Client,
+    pub(crate) url: String,
     _nginx: Program,
     _authority: Option<Authority>,
     _local: LocalSandbox,
@@ -33,13 +35,13 @@ struct Gateway {
 
 /// Whether nginx is called with TLS.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tls {
+pub(crate) enum Tls {
     Without,
     With,
 }
 
 impl Gateway {
-    async fn start(tls: Tls) -> Self {
+    pub(crate) async fn start(tls: Tls) -> Self {
         let control_plane = provided::get("REAL_CONTROL_PLANE").into_string().unwrap();
         let project = RunUuid::random().to_string();
         let run = create_run(&control_plane, &project).await;
@@ -58,7 +60,8 @@ impl Gateway {
             Tls::Without => "http",
             Tls::With => "https",
         };
-        let mut config = Config::explicit(&format!("{scheme}://localhost:{port}"))
+        let url = format!("{scheme}://localhost:{port}");
+        let mut config = Config::explicit(&url)
             .unwrap()
             .token(Token::new("a-token-of-the-test").unwrap());
         if let Some(authority) = &authority {
@@ -74,6 +77,8 @@ impl Gateway {
         }
         Self {
             sandbox,
+            client,
+            url,
             _nginx: nginx,
             _authority: authority,
             _local: local,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::provided::{self, scratch, script};
 
-const NAMESPACE: &str = "polyaxon";
+pub(crate) const NAMESPACE: &str = "polyaxon";
 
 pub(crate) struct Stage {
     pub(crate) client: Client,
@@ -38,8 +38,17 @@ impl Stage {
         }
     }
 
+    /// A project that is there.
+    pub(crate) fn of(client: &Client, project: &ProjectRef, folder: PathBuf) -> Self {
+        Self {
+            client: client.clone(),
+            project: project.clone(),
+            folder,
+        }
+    }
+
     /// What the Python module makes of it.
-    fn python(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn python(&self, arguments: &[&str]) -> Value {
         let folder = |name: &str| self.folder.join("python").join(name);
         std::fs::create_dir_all(folder("home")).unwrap();
         let mut python = script("REAL_POLYAXON_PYTHON", "tracking.py");
@@ -186,6 +195,61 @@ async fn an_offline_run_of_ours_is_pushed_by_python_and_by_us_and_pulled_by_both
         );
         assert_eq!(ours, theirs);
     }
+}
+
+/// Loosely, for a machine that has other work: `cargo xtask compare --tracking` measures.
+#[tokio::test]
+#[ignore = "needs a real server"]
+async fn values_are_taken_faster_than_by_the_python_module_and_the_end_is_sooner() {
+    const VALUES: u32 = 5_000;
+    let folder = scratch("tracked-speed");
+    let mut python = std::process::Command::new(provided::get("REAL_POLYAXON_PYTHON"));
+    python
+        .arg("-B")
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../polyaxon-tracking/benches/speed.py"
+        ))
+        .arg(folder.join("python"))
+        .args([&VALUES.to_string(), "offline"])
+        .env("HOME", &folder);
+    let output = python.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let theirs: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let theirs = |name: &str| theirs[name].as_f64().unwrap();
+
+    let now = std::time::Instant::now;
+    let before = now();
+    let tracking = Tracking::offline(folder.join("ours"));
+    let run = TrackedRun::start(tracking).await.unwrap();
+    let start = before.elapsed().as_secs_f64();
+    let before = now();
+    for step in 0..VALUES {
+        run.log_metric(step, "loss", 1.0 / f64::from(step + 1))
+            .unwrap();
+    }
+    let calls = before.elapsed().as_secs_f64();
+    let before = now();
+    drop(run.end().await.unwrap().ensure_complete().unwrap());
+    let end = before.elapsed().as_secs_f64();
+
+    let of = |folder: &Path| {
+        let series = read_metric_series(folder.join("events/metric/loss.plx")).unwrap();
+        let points = series.points().iter();
+        points
+            .map(|point| (point.step, point.value))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of(run.path()), of(&folder.join("python")));
+    assert_eq!(of(run.path()).len(), VALUES as usize);
+    assert!(calls * 4.0 < theirs("calls"), "{calls} {}", theirs("calls"));
+    assert!(
+        start + end < theirs("end"),
+        "{start} {end} {}",
+        theirs("end")
+    );
 }
 
 #[tokio::test]
