@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use agent_loop::policy::ActionKind;
 use clap::{Parser, ValueEnum};
 use polyaxon_client::ProjectRef;
 
@@ -98,6 +99,11 @@ pub(crate) struct Flags {
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) turns: u32,
 
+    /// Ask a person on this terminal before each action of this kind; `y` is a yes. Default: nobody
+    /// is asked, and nothing is read from the terminal.
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) ask_before: Vec<AskBefore>,
+
     /// Where the evidence is kept. Must not hold the evidence of another attempt.
     #[arg(long, default_value = "agent-output", value_name = "DIR")]
     pub(crate) out: PathBuf,
@@ -106,6 +112,27 @@ pub(crate) struct Flags {
     /// folder of the evidence in any case.
     #[arg(long)]
     pub(crate) keep_on_failure: bool,
+}
+
+/// A kind of action that a person decides about.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum AskBefore {
+    /// Writing a file.
+    Write,
+    /// Running the check.
+    Check,
+    /// Ending the work.
+    Finish,
+}
+
+impl From<AskBefore> for ActionKind {
+    fn from(kind: AskBefore) -> Self {
+        match kind {
+            AskBefore::Write => Self::Write,
+            AskBefore::Check => Self::Check,
+            AskBefore::Finish => Self::Finish,
+        }
+    }
 }
 
 /// A scheme of the `Authorization` header.

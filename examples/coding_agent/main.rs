@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agent_loop::policy::{ActionKind, Rules, TerminalApprover};
 use agent_loop::workspace::{SandboxWorkspace, StopState};
 use agent_loop::{Attempt, Budget, Model, Outcome, RunDir, StopAtEnd, Workspace as _};
 use anyhow::{Context as _, Result};
@@ -211,7 +212,14 @@ async fn attempt(
     interrupt: Interrupt,
 ) -> Result<Outcome> {
     let job = job.counted(&workspace).await?;
-    let outcome = Attempt::new(job.task, model, workspace, job.acceptance, job.paths)
+    let mut attempt = Attempt::new(job.task, model, workspace, job.acceptance, job.paths);
+    if !flags.ask_before.is_empty() {
+        let kinds = flags.ask_before.iter().copied().map(ActionKind::from);
+        attempt = attempt
+            .policy(Rules::new().ask_before(kinds))
+            .approver(TerminalApprover::stdin());
+    }
+    let outcome = attempt
         .order(job.order)
         .allow_checks(flags.allow_checks)
         .budget(Budget::default().turns(flags.turns))

@@ -74,11 +74,11 @@ fn serve(socket: TcpStream) {
             .unwrap();
         let next = prompt.rsplit("Next: ").next().unwrap();
         let path = "pkg/twice.py";
-        let mut words = next.trim_end_matches('.').split([' ', ',']);
+        let mut words = next.trim().trim_end_matches('.').split([' ', ',']);
         let action = match words.next().unwrap() {
             "read" => json!({"action": "read", "path": words.next().unwrap()}),
             "write" => json!({"action": "write", "path": path, "content": FIX}),
-            "check" | "check." => json!({"action": "check"}),
+            "check" => json!({"action": "check"}),
             _ => json!({"action": "finish"}),
         };
         let message = json!({"content": action.to_string()});
@@ -192,6 +192,49 @@ fn another_number_of_tests_is_no_pass_and_an_exit_status_says_its_level() {
     let ran = own.run(&model(), &["--editable", "pkg", "--check", check]);
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     assert_eq!(own.outcome()["acceptance"]["level"], "exit_code");
+}
+
+#[test]
+fn a_person_is_asked_where_that_was_said_and_nobody_else_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, (input, accepted)) in [("y\n", true), ("n\n", false), ("", false)]
+        .into_iter()
+        .enumerate()
+    {
+        let out = folder.path().join(number.to_string());
+        let mut child = Command::new(program())
+            .args([
+                "--local",
+                "--allow-checks",
+                "--ask-before",
+                "finish",
+                "--out",
+            ])
+            .arg(&out)
+            .env_remove("SERVICE_URL")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The end of the input is an answer, too.
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
+        let ran = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(
+            said.contains("May the model do this: finish? [y/N]"),
+            "{said}"
+        );
+        assert_eq!(ran.status.code() == Some(0), accepted, "{input:?}: {said}");
+        let outcome = std::fs::read(out.join("outcome.json")).unwrap();
+        let outcome: Value = serde_json::from_slice(&outcome).unwrap();
+        assert_eq!(outcome["acceptance"]["state"] == "accepted", accepted);
+    }
 }
 
 #[test]

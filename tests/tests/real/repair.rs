@@ -282,7 +282,7 @@ async fn what_a_model_repairs_is_told_as_it_is() {
     let (_server, address) = start(weights.as_deref());
     let (model, turns) = match weights {
         Some(_) => ("large", 12),
-        None => ("smollm2", 6),
+        None => ("smollm2", 4),
     };
     let local = LocalSandbox::start().await;
     let (mut accepted, mut held) = (0, 0);
