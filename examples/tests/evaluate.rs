@@ -4,7 +4,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    clippy::print_stdout,
+    clippy::panic,
     reason = "helpers of tests; a failure is a failed test"
 )]
 
@@ -18,6 +18,7 @@ use agent_loop::acceptance::StageRun;
 use agent_loop::evaluation::{Case, Suite};
 use agent_loop::{Acceptance as _, Evidence, ExecReceipt, Manifest, Verdict};
 use serde_json::Value;
+use tokio::time::sleep;
 
 /// How long one run of the program may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(400);
@@ -73,7 +74,7 @@ fn start(scratch: &Path) -> Child {
 }
 
 /// Runs it to its end, and gives what it printed.
-fn run(scratch: &Path) -> String {
+async fn run(scratch: &Path) -> String {
     let mut child = start(scratch);
     let begun = Instant::now();
     let status = loop {
@@ -84,7 +85,7 @@ fn run(scratch: &Path) -> String {
             child.kill().unwrap();
             panic!("it did not end within {LIMIT:?}");
         }
-        std::thread::sleep(Duration::from_millis(20));
+        sleep(Duration::from_millis(20)).await;
     };
     let log = fs::read_to_string(scratch.join("log")).unwrap();
     assert!(status.success(), "{status}: {log}");
@@ -125,8 +126,8 @@ fn tries(out: &Path) -> BTreeMap<(String, String), Vec<Option<String>>> {
     tries
 }
 
-#[test]
-fn a_suite_that_is_killed_goes_on_and_two_candidates_are_compared_case_by_case() {
+#[tokio::test]
+async fn a_suite_that_is_killed_goes_on_and_two_candidates_are_compared_case_by_case() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("out");
     let mut child = start(scratch.path());
@@ -135,7 +136,7 @@ fn a_suite_that_is_killed_goes_on_and_two_candidates_are_compared_case_by_case()
     while finished() < FINISHED {
         assert!(begun.elapsed() < LIMIT, "so many cases were never finished");
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        std::thread::sleep(Duration::from_millis(10));
+        sleep(Duration::from_millis(10)).await;
     }
     child.kill().unwrap();
     child.wait().unwrap();
@@ -150,7 +151,7 @@ fn a_suite_that_is_killed_goes_on_and_two_candidates_are_compared_case_by_case()
     assert!((FINISHED..80).contains(&kept), "{kept}");
     assert!((1..=8).contains(&half), "{half}");
 
-    let said = run(scratch.path());
+    let said = run(scratch.path()).await;
     let plan = format!("kept {kept} cases, {} are left to run", 88 - kept);
     assert!(said.contains(&plan), "{said}");
     assert_eq!(said.matches(": anew, try 2: ").count(), half, "{said}");
@@ -171,7 +172,7 @@ fn a_suite_that_is_killed_goes_on_and_two_candidates_are_compared_case_by_case()
 
     // Nothing is left to do, and the same evidence gives the same report.
     let report = fs::read(out.join("report.json")).unwrap();
-    let said = run(scratch.path());
+    let said = run(scratch.path()).await;
     assert!(said.contains("kept 88 cases, 0 are left to run"), "{said}");
     assert_eq!(fs::read(out.join("report.json")).unwrap(), report);
     assert_eq!(tries(&out), resumed);

@@ -63,8 +63,11 @@ fn candidates(page: &mut Page, report: &SuiteReport) {
     }
 }
 
+/// A number of a candidate, as it is shown.
+type Number = fn(&CandidateReport) -> String;
+
 /// What a candidate is shown with: a row each, so that two candidates fit on a phone.
-const NUMBERS: [(&str, fn(&CandidateReport) -> String); 10] = [
+const NUMBERS: [(&str, Number); 10] = [
     ("passed", |candidate| candidate.pass_rate.to_string()),
     ("passed, 95 %", |candidate| {
         let interval = candidate.pass_rate.wilson.map(percent);

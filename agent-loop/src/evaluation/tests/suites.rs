@@ -94,7 +94,7 @@ fn what_does_not_belong_to_a_suite_is_named() {
                     at,
                     "\"editable\":[\"amounts.py\"]",
                     "\"editable\":[\"test_amounts.py\"]",
-                )
+                );
             },
             "test_amounts.py is a test and may be edited",
         ),
