@@ -8,8 +8,12 @@ use std::fmt::Write as _;
 /// that moves a cursor belongs into it.
 pub(crate) fn printable(bytes: &[u8]) -> Cow<'_, str> {
     let plain = |c: char| matches!(c, '\n' | '\t') || !c.is_control();
+    // Nearly all text is like this. Without a way out of the loop it takes many bytes at a time.
+    let is_simple = bytes.iter().fold(true, |all, byte| {
+        all & (matches!(byte, b'\n' | b'\t') | (b' '..=b'~').contains(byte))
+    });
     if let Ok(text) = std::str::from_utf8(bytes)
-        && text.chars().all(plain)
+        && (is_simple || text.chars().all(plain))
     {
         return Cow::Borrowed(text);
     }

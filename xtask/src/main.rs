@@ -30,7 +30,9 @@ cargo xtask COMMAND
   compare [FLAGS]
          the same work by our client, the Python client and by hand, on one server; `--json FILE`
          keeps the figures, `--only TEXT` takes a part, `--short` only looks at the results;
-         `--tracking` is the same for tracked runs, beside the Python module";
+         `--tracking` is the same for tracked runs, beside the Python module
+  compare --agent-loop [FLAGS]
+         what a turn of the agent loop costs, beside mini-swe-agent; `--json FILE`, `--short`";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

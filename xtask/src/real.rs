@@ -92,13 +92,13 @@ pub(crate) fn run(part: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// A Python with the Polyaxon client, for `cargo xtask compare`.
-pub(crate) fn polyaxon_python() -> Result<PathBuf> {
+/// A Python with exactly what a list in `tests/real` says, for `cargo xtask compare`.
+pub(crate) fn python_with(list: &str) -> Result<PathBuf> {
     let base = python::find()?;
     let folder = target_folder()?.join("real");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let _alone = alone(&folder)?;
-    let list = step::root()?.join("tests/real/polyaxon.txt");
+    let list = step::root()?.join("tests/real").join(list);
     let made = python::environment(&base, &folder, &list)?;
     Ok(made.program().to_owned())
 }
