@@ -1,7 +1,5 @@
 //! Instants as the platform's files hold them.
 
-use std::fmt::Write as _;
-
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
@@ -15,29 +13,44 @@ pub(crate) fn push(text: &mut String, instant: Timestamp, separator: char) {
 
 /// As [`push`], of a time with an offset, or with none.
 pub(crate) fn push_civil(text: &mut String, at: DateTime, offset: Option<Offset>, separator: char) {
-    // Writing to a `String` cannot fail.
-    let _ = write!(
-        text,
-        "{:04}-{:02}-{:02}{separator}{:02}:{:02}:{:02}",
-        at.year(),
-        at.month(),
-        at.day(),
-        at.hour(),
-        at.minute(),
-        at.second(),
-    );
-    let micros = at.subsec_nanosecond() / 1000;
+    let two = |part: i8| u32::from(part.unsigned_abs());
+    push_digits(text, at.year().unsigned_abs().into(), 1000);
+    for (before, part) in [
+        ('-', at.month()),
+        ('-', at.day()),
+        (separator, at.hour()),
+        (':', at.minute()),
+        (':', at.second()),
+    ] {
+        text.push(before);
+        push_digits(text, two(part), 10);
+    }
+    let micros = at.subsec_nanosecond().unsigned_abs() / 1000;
     if micros != 0 {
-        let _ = write!(text, ".{micros:06}");
+        text.push('.');
+        push_digits(text, micros, 100_000);
     }
     let Some(seconds) = offset.map(Offset::seconds) else {
         return;
     };
     let sign = if seconds < 0 { '-' } else { '+' };
     let seconds = seconds.unsigned_abs();
-    let _ = write!(text, "{sign}{:02}:{:02}", seconds / 3600, seconds / 60 % 60);
+    text.push(sign);
+    push_digits(text, seconds / 3600, 10);
+    text.push(':');
+    push_digits(text, seconds / 60 % 60, 10);
     if seconds % 60 != 0 {
-        let _ = write!(text, ":{:02}", seconds % 60);
+        text.push(':');
+        push_digits(text, seconds % 60, 10);
+    }
+}
+
+/// Appends a number with zeros in front, `place` being what its first digit counts. This is done for
+/// every value that is logged, and formatting would take most of the time of its line.
+fn push_digits(text: &mut String, number: u32, mut place: u32) {
+    while place > 0 {
+        text.push(char::from_digit(number / place % 10, 10).unwrap_or('0'));
+        place /= 10;
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use polyaxon_client::RunRef;
-use polyaxon_client::runs::RunStatus;
+use polyaxon_client::runs::{CreateRun, RunStatus};
 use polyaxon_local::{Fault, FaultRule};
 use polyaxon_tracking::{ArtifactRef, Error, Push, Sending, TrackedRun, Tracking, pull, push};
 use serde_json::{Value, json};
@@ -153,6 +153,28 @@ async fn what_could_not_be_sent_online_is_sent_by_a_push() {
         .await
         .unwrap();
     assert_eq!(record.summary["metric"]["last"], 0.5);
+}
+
+/// Its statuses are not this program's, now or later.
+#[tokio::test]
+async fn a_push_of_somebody_elses_run_gives_it_no_status() {
+    let stage = Stage::new().await;
+    let made = stage.runs().create(&CreateRun::unmanaged()).await.unwrap();
+    let limit = std::time::Duration::from_millis(1);
+    let tracking = stage.tracking().run(made.uuid).send_limit(limit);
+    let run = TrackedRun::start(tracking).await.unwrap();
+    run.flush().await.unwrap();
+    let down = FaultRule::new(Fault::Close).path("*");
+    stage.server.faults().add(down);
+    run.log_inputs([("lr", 0.1)]).unwrap();
+    let report = run.end().await.unwrap();
+    assert_eq!(report.unsent().len(), 1, "{report:?}");
+    stage.server.faults().clear();
+    let pushed = push(&stage.client, &Push::new(run.path())).await.unwrap();
+    assert_eq!(pushed.refused().len(), 0);
+    let found = stage.get(made.uuid).await;
+    assert_eq!(found.inputs, Some(json!({"lr": 0.1})));
+    assert_eq!(found.status, Some(RunStatus::Created));
 }
 
 #[tokio::test]
