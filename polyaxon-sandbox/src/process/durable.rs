@@ -209,6 +209,9 @@ impl Durable {
             return Err(Error::NotStarted { tag });
         };
         let began = Instant::now();
+        // The first failure of which nobody knows whether it has started the command. What comes
+        // after it says nothing of it, so it is the error in the end.
+        let mut unknown = None;
         loop {
             self.sent = true;
             let error = match self.process.start(&exec).await {
@@ -217,23 +220,26 @@ impl Durable {
             };
             if error.service_status() == Some(409) {
                 // It has the tag already, so it is the one that was meant.
-                return match existing(&error) {
-                    Some(exec_id) => Ok(exec_id),
-                    None => self.seeker().find().await?.ok_or(error),
-                };
-            }
-            if error.effect() != Effect::NotApplied {
-                if let Some(exec_id) = self.seeker().settled().await? {
+                if let Some(exec_id) = existing(&error) {
                     return Ok(exec_id);
                 }
-                if !self.seeker().tags_are_unique().await {
-                    return Err(error);
-                }
-            } else if !error.is_retryable() {
-                return Err(error);
+                let found = self.seeker().find().await;
+                return found
+                    .and_then(|found| found.ok_or(error))
+                    .map_err(|error| unknown.unwrap_or(error));
             }
-            if began.elapsed() > self.patience {
-                return Err(error);
+            let is_over = began.elapsed() > self.patience;
+            if error.effect() == Effect::NotApplied {
+                if is_over || !error.is_retryable() {
+                    return Err(unknown.unwrap_or(error));
+                }
+            } else {
+                match self.seeker().settled().await {
+                    Ok(Some(exec_id)) => return Ok(exec_id),
+                    Ok(None) if !is_over && self.seeker().tags_are_unique().await => {}
+                    Ok(None) | Err(_) => return Err(unknown.unwrap_or(error)),
+                }
+                unknown.get_or_insert(error);
             }
             sleep(Duration::from_millis(200)).await;
         }

@@ -94,6 +94,25 @@ async fn a_service_that_does_not_mind_tags_is_never_asked_twice() {
 }
 
 #[tokio::test]
+async fn a_lookup_that_fails_does_not_say_that_nothing_was_started() {
+    let local = with(&[]).await;
+    spoil(&local, STARTS[2]);
+    spoil(
+        &local,
+        r#"{"fault": "close", "method": "GET", "path": "*/exec/bg*"}"#,
+    );
+    let exec = counted("lost");
+    let process = local.sandbox.process();
+    let mut durable = process.durable(&exec).patience(Duration::ZERO);
+    let error = durable.start().await.unwrap_err();
+    assert_eq!(error.effect(), Effect::Unknown, "{error}");
+    local.server.faults().clear();
+    let result = timeout(LIMIT, durable.collect(1 << 20)).await.unwrap();
+    assert_eq!(result.unwrap().stdout.text().unwrap(), "out\n");
+    assert_eq!(runs(&local, "lost").await, 1);
+}
+
+#[tokio::test]
 async fn the_tag_of_a_piece_of_work_runs_it_once_whoever_asks() {
     let local = with(&[]).await;
     let process = local.sandbox.process();
