@@ -16,26 +16,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use examples::Place;
-use polyaxon_client::ProjectRef;
+use examples::SandboxFlags;
 use polyaxon_sandbox::process::{Durable, DurableHandle, StreamEvent};
-use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
+use polyaxon_sandbox::{Exec, SandboxClient};
 
 /// Starts a command in the background of a sandbox, or goes on with it.
 #[derive(Parser)]
 struct Flags {
-    /// Start the sandbox service in this process, and a sandbox in it.
-    #[arg(long, conflicts_with_all = ["host", "run_uuid"])]
-    local: bool,
-    /// URL of a Polyaxon installation. Default: `POLYAXON_HOST`, or the configuration files.
-    #[arg(long)]
-    host: Option<String>,
-    /// The project of the sandbox.
-    #[arg(long, value_name = "OWNER/PROJECT")]
-    project: Option<ProjectRef>,
-    /// The run of the sandbox, which has to be running.
-    #[arg(long, env = "SANDBOX_RUN_UUID", required_unless_present = "local")]
-    run_uuid: Option<String>,
+    #[command(flatten)]
+    sandbox: SandboxFlags,
     /// What is kept between two calls.
     #[arg(long, default_value = "background.json")]
     handle: PathBuf,
@@ -44,28 +33,12 @@ struct Flags {
 #[tokio::main]
 async fn main() -> Result<()> {
     let flags = Flags::parse();
-    let project = flags.project.as_ref();
-    let place = match flags.local {
-        true => Place::local(project).await?,
-        false => Place::remote(flags.host.as_deref(), project)?,
+    let open = flags.sandbox.open("background").await?;
+    let done = match flags.sandbox.local {
+        true => twice(&open.sandbox, &flags.handle).await,
+        false => work(&open.sandbox, &flags.handle, None).await.map(drop),
     };
-    let sandbox = match &flags.run_uuid {
-        Some(run) if !flags.local => {
-            SandboxClient::connect(&place.client, &place.project, run.parse()?)
-        }
-        _ => {
-            let spec = SandboxSpec::image("python:3.12-slim").name("background");
-            SandboxClient::launch(&place.client, &place.project, &spec).await?
-        }
-    };
-    let done = match flags.local {
-        true => twice(&sandbox, &flags.handle).await,
-        false => work(&sandbox, &flags.handle, None).await.map(drop),
-    };
-    if flags.local {
-        sandbox.stop().await?;
-    }
-    place.close().await?;
+    open.close().await?;
     done
 }
 

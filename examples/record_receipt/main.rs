@@ -19,27 +19,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use examples::Place;
-use polyaxon_client::{ProjectRef, RunUuid};
-use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
+use examples::{OpenSandbox, Place, SandboxFlags};
+use polyaxon_client::RunUuid;
+use polyaxon_sandbox::Exec;
 use polyaxon_tracking::{ArtifactRef, TrackedRun, Tracking, read_metric_series};
 use serde_json::{Value, json};
 
 /// Executes a small calculation in a sandbox and records the receipt.
 #[derive(Parser)]
 struct Flags {
-    /// Start the sandbox service in this process, and a sandbox in it.
-    #[arg(long, conflicts_with_all = ["host", "run_uuid"])]
-    local: bool,
-    /// URL of a Polyaxon installation. Default: `POLYAXON_HOST`, or the configuration files.
-    #[arg(long)]
-    host: Option<String>,
-    /// The project of the sandbox.
-    #[arg(long, value_name = "OWNER/PROJECT")]
-    project: Option<ProjectRef>,
-    /// The run of the sandbox, which has to be running.
-    #[arg(long, env = "SANDBOX_RUN_UUID", required_unless_present = "local")]
-    run_uuid: Option<String>,
+    #[command(flatten)]
+    sandbox: SandboxFlags,
     /// The task that the command belongs to.
     #[arg(long, env = "AGENT_TASK_ID", default_value = "fixture-total")]
     task_id: String,
@@ -61,25 +51,9 @@ const METRICS: [&str; 3] = [
 #[tokio::main]
 async fn main() -> Result<()> {
     let flags = Flags::parse();
-    let project = flags.project.as_ref();
-    let place = match flags.local {
-        true => Place::local(project).await?,
-        false => Place::remote(flags.host.as_deref(), project)?,
-    };
-    let sandbox = match &flags.run_uuid {
-        Some(run) if !flags.local => {
-            SandboxClient::connect(&place.client, &place.project, run.parse()?)
-        }
-        _ => {
-            let spec = SandboxSpec::image("python:3.12-slim").name("record-receipt");
-            SandboxClient::launch(&place.client, &place.project, &spec).await?
-        }
-    };
-    let recorded = record(&place, &sandbox, &flags).await;
-    if flags.local {
-        sandbox.stop().await?;
-    }
-    place.close().await?;
+    let open = flags.sandbox.open("record-receipt").await?;
+    let recorded = record(&open, &flags).await;
+    open.close().await?;
     recorded
 }
 
@@ -88,7 +62,7 @@ fn tracking(place: &Place, flags: &Flags) -> Result<Tracking> {
     if flags.offline {
         return Ok(Tracking::offline(&flags.out));
     }
-    if std::env::var_os("POLYAXON_IS_MANAGED").is_some() && !flags.local {
+    if std::env::var_os("POLYAXON_IS_MANAGED").is_some() && !flags.sandbox.local {
         return Ok(Tracking::from_env()?);
     }
     // Two runs with one folder would mix their files.
@@ -96,7 +70,8 @@ fn tracking(place: &Place, flags: &Flags) -> Result<Tracking> {
     Ok(Tracking::new(&place.client, &place.project).folder(folder))
 }
 
-async fn record(place: &Place, sandbox: &SandboxClient, flags: &Flags) -> Result<()> {
+async fn record(open: &OpenSandbox, flags: &Flags) -> Result<()> {
+    let (place, sandbox) = (&open.place, &open.sandbox);
     let run = TrackedRun::start(tracking(place, flags)?.name("record-receipt")).await?;
     let sandbox_run = sandbox.run_uuid().to_string();
     run.log_inputs([

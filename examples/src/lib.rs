@@ -1,10 +1,12 @@
-//! What the examples share: where the sandbox service is.
+//! What the examples share: where the sandbox service is, and in which sandbox to work.
 
 #![forbid(unsafe_code)]
 
 use anyhow::{Context as _, Result, bail};
+use clap::Args;
 use polyaxon_client::{Client, Config, ProjectRef, Token};
 use polyaxon_local::LocalServer;
+use polyaxon_sandbox::{SandboxClient, SandboxSpec};
 
 /// A client, the project to work in, and the service itself where it runs in this process.
 #[derive(Debug)]
@@ -73,5 +75,69 @@ impl Place {
                 .context("the local sandbox service did not end cleanly"),
             None => Ok(()),
         }
+    }
+}
+
+/// Which sandbox to work in: the flags of the examples that need one.
+#[derive(Debug, Args)]
+#[non_exhaustive]
+pub struct SandboxFlags {
+    /// Start the sandbox service in this process, and a sandbox in it.
+    #[arg(long, conflicts_with_all = ["host", "run_uuid"])]
+    pub local: bool,
+    /// URL of a Polyaxon installation. Default: `POLYAXON_HOST`, or the configuration files.
+    #[arg(long)]
+    pub host: Option<String>,
+    /// The project of the sandbox.
+    #[arg(long, value_name = "OWNER/PROJECT")]
+    pub project: Option<ProjectRef>,
+    /// The run of the sandbox, which has to be running.
+    #[arg(long, env = "SANDBOX_RUN_UUID", required_unless_present = "local")]
+    pub run_uuid: Option<String>,
+}
+
+impl SandboxFlags {
+    /// The sandbox that they say: the one of the run, or with `--local` a new one of this name.
+    ///
+    /// # Errors
+    /// Where the service or the sandbox cannot be started, no project is given, or the run is no
+    /// UUID. Whether a sandbox of that run is there, its first call says.
+    pub async fn open(&self, name: &str) -> Result<OpenSandbox> {
+        let project = self.project.as_ref();
+        let place = match self.local {
+            true => Place::local(project).await?,
+            false => Place::remote(self.host.as_deref(), project)?,
+        };
+        let sandbox = match &self.run_uuid {
+            Some(run) => SandboxClient::connect(&place.client, &place.project, run.parse()?),
+            None => {
+                let spec = SandboxSpec::image("python:3.12-slim").name(name);
+                SandboxClient::launch(&place.client, &place.project, &spec).await?
+            }
+        };
+        Ok(OpenSandbox { place, sandbox })
+    }
+}
+
+/// A sandbox to work in, and where it is.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct OpenSandbox {
+    /// The service that it belongs to.
+    pub place: Place,
+    /// Calls the sandbox.
+    pub sandbox: SandboxClient,
+}
+
+impl OpenSandbox {
+    /// Ends what was started for it, and leaves a sandbox that was there before.
+    ///
+    /// # Errors
+    /// Where something does not end.
+    pub async fn close(self) -> Result<()> {
+        if self.place.server.is_some() {
+            self.sandbox.stop().await?;
+        }
+        self.place.close().await
     }
 }

@@ -20,10 +20,9 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use examples::Place;
-use polyaxon_client::ProjectRef;
+use examples::SandboxFlags;
 use polyaxon_sandbox::process::{LogStream, Termination};
-use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
+use polyaxon_sandbox::{Exec, SandboxClient};
 
 /// What is executed where nothing else is said: six lines, two of them errors, and an exit code.
 const DEFAULT: &str = "for i in 1 2; do echo \"step $i\"; sleep 0.2; echo \"note $i\" >&2; \
@@ -32,18 +31,8 @@ const DEFAULT: &str = "for i in 1 2; do echo \"step $i\"; sleep 0.2; echo \"note
 /// Executes a command in a sandbox and shows its output while it runs.
 #[derive(Parser)]
 struct Flags {
-    /// Start the sandbox service in this process, and a sandbox in it.
-    #[arg(long, conflicts_with_all = ["host", "run_uuid"])]
-    local: bool,
-    /// URL of a Polyaxon installation. Default: `POLYAXON_HOST`, or the configuration files.
-    #[arg(long)]
-    host: Option<String>,
-    /// The project of the sandbox.
-    #[arg(long, value_name = "OWNER/PROJECT")]
-    project: Option<ProjectRef>,
-    /// The run of the sandbox, which has to be running.
-    #[arg(long, env = "SANDBOX_RUN_UUID", required_unless_present = "local")]
-    run_uuid: Option<String>,
+    #[command(flatten)]
+    sandbox: SandboxFlags,
     /// The program and its arguments. Default: a small one that shows both outputs.
     #[arg(last = true)]
     command: Vec<String>,
@@ -52,25 +41,9 @@ struct Flags {
 #[tokio::main]
 async fn main() -> Result<()> {
     let flags = Flags::parse();
-    let project = flags.project.as_ref();
-    let place = match flags.local {
-        true => Place::local(project).await?,
-        false => Place::remote(flags.host.as_deref(), project)?,
-    };
-    let sandbox = match &flags.run_uuid {
-        Some(run) if !flags.local => {
-            SandboxClient::connect(&place.client, &place.project, run.parse()?)
-        }
-        _ => {
-            let spec = SandboxSpec::image("python:3.12-slim").name("stream");
-            SandboxClient::launch(&place.client, &place.project, &spec).await?
-        }
-    };
-    let shown = show(&sandbox, &flags.command).await;
-    if flags.local {
-        sandbox.stop().await?;
-    }
-    place.close().await?;
+    let open = flags.sandbox.open("stream").await?;
+    let shown = show(&open.sandbox, &flags.command).await;
+    open.close().await?;
     shown
 }
 

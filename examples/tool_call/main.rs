@@ -25,28 +25,22 @@ use agent_loop::tracking::TrackedCalls;
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use dataset_summary::DatasetSummary;
-use examples::Place;
-use polyaxon_client::ProjectRef;
-use polyaxon_sandbox::{SandboxClient, SandboxSpec};
+use examples::SandboxFlags;
+use polyaxon_sandbox::SandboxClient;
 use polyaxon_tracking::{TrackedRun, Tracking};
 
 const ORDERS: &str = include_str!("fixture/orders.csv");
 
+/// What the run of the sandbox is here.
+const SESSION: &str = "The run of the sandbox that belongs to the session. It has to be running, \
+                       with python3";
+
 /// Makes a few calls of a tool.
 #[derive(Parser)]
+#[command(mut_arg("run_uuid", |run| run.help(SESSION)))]
 struct Flags {
-    /// Start the sandbox service in this process, and a sandbox in it.
-    #[arg(long, conflicts_with_all = ["host", "run_uuid"])]
-    local: bool,
-    /// URL of a Polyaxon installation. Default: `POLYAXON_HOST`, or the configuration files.
-    #[arg(long)]
-    host: Option<String>,
-    /// The project of the sandbox.
-    #[arg(long, value_name = "OWNER/PROJECT")]
-    project: Option<ProjectRef>,
-    /// The run of the sandbox that belongs to the session. It has to be running, with python3.
-    #[arg(long, env = "SANDBOX_RUN_UUID", required_unless_present = "local")]
-    run_uuid: Option<String>,
+    #[command(flatten)]
+    sandbox: SandboxFlags,
     /// Where receipts, answers and the tracked run are kept. Where it has those of an earlier run,
     /// that run's answers are given again, and nothing is executed.
     #[arg(long, default_value = "tool-output")]
@@ -100,25 +94,9 @@ const CALLS: [(&str, &str, &str, ToolOutcome); 6] = [
 async fn main() -> Result<()> {
     let flags = Flags::parse();
     println!("model: scripted calls, no language model");
-    let project = flags.project.as_ref();
-    let place = match flags.local {
-        true => Place::local(project).await?,
-        false => Place::remote(flags.host.as_deref(), project)?,
-    };
-    let sandbox = match &flags.run_uuid {
-        Some(run) if !flags.local => {
-            SandboxClient::connect(&place.client, &place.project, run.parse()?)
-        }
-        _ => {
-            let spec = SandboxSpec::image("python:3.12-slim").name("tool-call");
-            SandboxClient::launch(&place.client, &place.project, &spec).await?
-        }
-    };
-    let called = call_all(&sandbox, &flags).await;
-    if flags.local {
-        sandbox.stop().await?;
-    }
-    place.close().await?;
+    let open = flags.sandbox.open("tool-call").await?;
+    let called = call_all(&open.sandbox, &flags).await;
+    open.close().await?;
     called
 }
 

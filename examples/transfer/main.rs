@@ -16,13 +16,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use examples::Place;
+use examples::SandboxFlags;
 use indicatif::{ProgressBar, ProgressStyle};
-use polyaxon_client::ProjectRef;
+use polyaxon_sandbox::SandboxClient;
 use polyaxon_sandbox::fs::{
     Comparison, Download, DownloadDir, Fs, Progress, TransferReceipt, Upload, UploadDir,
 };
-use polyaxon_sandbox::{SandboxClient, SandboxSpec};
 
 /// How large the file is that is made where none is named, in MiB.
 const MADE_MIB: u8 = 48;
@@ -32,18 +31,8 @@ const THERE: &str = "/tmp";
 /// Transfers files and folders to a sandbox and back.
 #[derive(Parser)]
 struct Flags {
-    /// Start the sandbox service in this process, and a sandbox in it.
-    #[arg(long, conflicts_with_all = ["host", "run_uuid"])]
-    local: bool,
-    /// URL of a Polyaxon installation. Default: `POLYAXON_HOST`, or the configuration files.
-    #[arg(long)]
-    host: Option<String>,
-    /// The project of the sandbox.
-    #[arg(long, value_name = "OWNER/PROJECT")]
-    project: Option<ProjectRef>,
-    /// The run of the sandbox, which has to be running.
-    #[arg(long, env = "SANDBOX_RUN_UUID", required_unless_present = "local")]
-    run_uuid: Option<String>,
+    #[command(flatten)]
+    sandbox: SandboxFlags,
     /// What is transferred. Default: a file and a folder that are made for it.
     paths: Vec<PathBuf>,
 }
@@ -51,25 +40,9 @@ struct Flags {
 #[tokio::main]
 async fn main() -> Result<()> {
     let flags = Flags::parse();
-    let project = flags.project.as_ref();
-    let place = match flags.local {
-        true => Place::local(project).await?,
-        false => Place::remote(flags.host.as_deref(), project)?,
-    };
-    let sandbox = match &flags.run_uuid {
-        Some(run) if !flags.local => {
-            SandboxClient::connect(&place.client, &place.project, run.parse()?)
-        }
-        _ => {
-            let spec = SandboxSpec::image("python:3.12-slim").name("transfer");
-            SandboxClient::launch(&place.client, &place.project, &spec).await?
-        }
-    };
-    let transferred = transfer(&sandbox, &flags.paths).await;
-    if flags.local {
-        sandbox.stop().await?;
-    }
-    place.close().await?;
+    let open = flags.sandbox.open("transfer").await?;
+    let transferred = transfer(&open.sandbox, &flags.paths).await;
+    open.close().await?;
     transferred
 }
 
