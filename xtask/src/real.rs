@@ -55,6 +55,7 @@ pub(crate) fn run(part: Option<&str>) -> Result<()> {
         local,
         compare,
         receipt,
+        compare_runs,
     } = built?;
 
     let mut command = Command::new(tests);
@@ -67,6 +68,7 @@ pub(crate) fn run(part: Option<&str>) -> Result<()> {
         .env("REAL_MODEL_PYTHON", model.program())
         .env("REAL_LOCAL", local)
         .env("REAL_RECORD_RECEIPT", receipt)
+        .env("REAL_COMPARE_RUNS", compare_runs)
         .env("REAL_NGINX", nginx)
         .env("REAL_CHROMIUM", browser.program)
         .env("REAL_PAGES", browser.packages)
@@ -145,8 +147,9 @@ struct Built {
     tests: PathBuf,
     local: PathBuf,
     compare: PathBuf,
-    /// The example.
+    /// The examples.
     receipt: PathBuf,
+    compare_runs: PathBuf,
 }
 
 fn build() -> Result<Built> {
@@ -165,6 +168,8 @@ fn build() -> Result<Built> {
         "compare",
         "--example",
         "record_receipt",
+        "--example",
+        "compare_runs",
         "--message-format",
         "json-render-diagnostics",
     ])?
@@ -185,6 +190,7 @@ fn build() -> Result<Built> {
         local: program("polyaxon-local")?,
         compare: program("compare")?,
         receipt: program("record_receipt")?,
+        compare_runs: program("compare_runs")?,
     };
     println!("   build: {:.1} s", started.elapsed().as_secs_f64());
     Ok(built)

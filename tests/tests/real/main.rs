@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod agent;
 #[cfg(test)]
+mod candidates;
+#[cfg(test)]
 mod comparison;
 #[cfg(test)]
 mod ends;
