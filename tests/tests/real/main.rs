@@ -11,6 +11,8 @@ mod ends;
 #[cfg(test)]
 mod evaluation;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod model;

@@ -28,6 +28,8 @@ pub(crate) struct Gateway {
     pub(crate) sandbox: SandboxClient,
     pub(crate) client: Client,
     pub(crate) url: String,
+    /// Where nginx says what goes wrong.
+    pub(crate) error_log: PathBuf,
     _nginx: Program,
     _authority: Option<Authority>,
     _local: LocalSandbox,
@@ -79,6 +81,7 @@ impl Gateway {
             sandbox,
             client,
             url,
+            error_log: folder.join("error.log"),
             _nginx: nginx,
             _authority: authority,
             _local: local,
@@ -127,8 +130,8 @@ fn start_nginx(folder: &Path) -> Program {
     Program::spawn(command)
 }
 
-/// The sandbox location is that which the control plane's own generator writes; only the name of the
-/// pod is an address here.
+/// The locations of sandboxes and services are those which the control plane's own generator writes,
+/// where services ask for no login; only the name of the pod is an address here.
 fn settings(port: u16, control_plane: &str, daemon: &str, authority: Option<&Authority>) -> String {
     let listen = match authority {
         None => format!("listen 127.0.0.1:{port};"),
@@ -172,6 +175,16 @@ http {{
       proxy_set_header Host $http_host;
       proxy_set_header X-Real-IP $remote_addr;
       proxy_set_header X-Polyaxon-Sandbox-Token $sandbox_token;
+    }}
+    location ~ ^/rewrite-services/v1/[^/]+/[^/]+/[^/]+/runs/[^/]+/([0-9]+)/(.*) {{
+      rewrite ^/rewrite-services/v1/[^/]+/[^/]+/[^/]+/runs/[^/]+/([0-9]+)/(.*) /$2 break;
+      proxy_pass http://127.0.0.1:$1;
+      proxy_http_version 1.1; proxy_buffering off;
+      proxy_set_header Upgrade $http_upgrade;
+      proxy_set_header Connection "upgrade";
+      proxy_set_header Origin "";
+      proxy_set_header Host $http_host;
+      proxy_set_header X-Real-IP $remote_addr;
     }}
     location / {{
       proxy_pass {control_plane};
