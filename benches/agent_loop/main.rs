@@ -1,5 +1,6 @@
 //! What a turn of the agent loop costs beside the model and the sandbox: CPU time, over the number of
-//! turns and the size of what is said, beside mini-swe-agent with a stub model in the same run.
+//! turns and the size of what is said, beside mini-swe-agent with a stub model in the same run. Of
+//! ours also what the turns alone cost, and what of it is the rendering of requests.
 //!
 //!     cargo xtask compare --agent-loop
 
@@ -7,19 +8,20 @@
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
 mod ours;
+mod watch;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use ours::Keeps;
+use ours::{Cost, Keeps};
 
 const TURNS: [u32; 3] = [12, 60, 250];
 const BYTES: [usize; 2] = [1 << 10, 10 << 10];
-/// What a turn may cost, in microseconds.
+/// What a turn may cost without rendering the request, in microseconds.
 const MOST: f64 = 50.0;
 
 fn main() -> Result<()> {
@@ -40,23 +42,21 @@ fn main() -> Result<()> {
             // What is only slow the first time is not asked for here.
             ours::run(turns, bytes, Keeps::Nothing)?;
             // One side after the other, again and again, so that the machine is the same for all.
-            let mut figures = [const { Vec::new() }; SIDES.len()];
+            let mut costs = [const { Vec::<Cost>::new() }; OURS.len()];
+            let mut others = [const { Vec::new() }; MINI.len()];
             for _ in 0..rounds {
-                let sides = [
-                    ours::run(turns, bytes, Keeps::Nothing)?,
-                    ours::run(turns, bytes, Keeps::InMemory)?,
-                    ours::run(turns, bytes, Keeps::OnDisk)?,
-                    mini.run(turns, bytes, false)?,
-                    mini.run(turns, bytes, true)?,
-                ];
-                for (figures, figure) in figures.iter_mut().zip(sides) {
-                    figures.push(figure);
+                for (costs, (_, keeps)) in costs.iter_mut().zip(OURS) {
+                    costs.push(ours::run(turns, bytes, keeps)?);
+                }
+                for (figures, (_, file)) in others.iter_mut().zip(MINI) {
+                    figures.push(mini.run(turns, bytes, file)?);
                 }
             }
             rows.push(Row {
                 bytes,
                 turns,
-                medians: figures.map(median),
+                ours: costs.map(|costs| middle(&costs)),
+                mini: others.map(median),
             });
         }
     }
@@ -72,57 +72,103 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// What a column shows, and how much it is.
+type Figure = (&'static str, f64);
+
 struct Row {
     bytes: usize,
     turns: u32,
-    medians: [f64; SIDES.len()],
+    ours: [Cost; OURS.len()],
+    mini: [f64; MINI.len()],
 }
 
-const SIDES: [&str; 5] = [
-    "ours, nothing kept",
-    "ours, file in memory",
-    "ours, file on disk",
-    "mini, nothing kept",
-    "mini, file on disk",
+const OURS: [(&str, Keeps); 3] = [
+    ("ours, nothing kept", Keeps::Nothing),
+    ("ours, file in memory", Keeps::InMemory),
+    ("ours, file on disk", Keeps::OnDisk),
 ];
+/// The other side, and whether it writes its file.
+const MINI: [(&str, bool); 2] = [("mini, nothing kept", false), ("mini, file on disk", true)];
 
 impl Row {
+    /// Whole runs, by side.
+    fn whole(&self) -> Vec<Figure> {
+        let ours = OURS.iter().zip(&self.ours);
+        let mini = MINI.iter().zip(&self.mini);
+        ours.map(|((side, _), cost)| (*side, cost.whole))
+            .chain(mini.map(|((side, _), figure)| (*side, *figure)))
+            .collect()
+    }
+
+    /// The turns of ours alone, by what is kept, and the rendering that is not in them.
+    fn turns_alone(&self) -> Vec<Figure> {
+        let turns = OURS.iter().zip(&self.ours);
+        let rendering = self.ours.first().map_or(f64::NAN, |cost| cost.rendering);
+        turns
+            .map(|((side, _), cost)| (*side, cost.turn))
+            .chain([("rendering", rendering)])
+            .collect()
+    }
+
     fn json(&self) -> Value {
-        let mut row = json!({"bytes": self.bytes, "turns": self.turns});
-        for (side, median) in SIDES.iter().zip(self.medians) {
-            if let Some(row) = row.as_object_mut() {
-                row.insert((*side).to_owned(), json!((median * 10.0).round() / 10.0));
-            }
-        }
-        row
+        let object = |figures: Vec<Figure>| -> Map<String, Value> {
+            let rounded = |figure: f64| json!((figure * 10.0).round() / 10.0);
+            let members = figures.into_iter();
+            members
+                .map(|(side, figure)| (side.to_owned(), rounded(figure)))
+                .collect()
+        };
+        let (whole, turns) = (object(self.whole()), object(self.turns_alone()));
+        json!({"bytes": self.bytes, "turns": self.turns, "whole": whole, "turns_alone": turns})
     }
 }
 
 fn show(rows: &[Row], counted: ours::Counted, rounds: usize) {
-    println!("CPU time of a turn in microseconds, the median of {rounds} rounds");
+    println!("CPU time of a whole run by its turns in microseconds, the median of {rounds} rounds");
+    table(rows, Row::whole);
+    println!("of it the turns alone, without rendering the request, and the rendering");
+    table(rows, Row::turns_alone);
+    for (at, (side, keeps)) in OURS.iter().enumerate() {
+        let figures = || rows.iter().filter_map(|row| row.ours.get(at));
+        let worst = figures().map(|cost| cost.turn).fold(0.0, f64::max);
+        let word = match worst <= MOST {
+            true => "holds",
+            false => "does not hold",
+        };
+        // What a disk and its file system take is not the loop's.
+        if *keeps != Keeps::OnDisk {
+            println!("{side}: at most {MOST} us a turn without rendering {word}: {worst:.1}");
+        }
+    }
+    println!(
+        "synced records: {} for {} effects, and one for the end",
+        counted.syncs, counted.effects
+    );
+}
+
+fn table(rows: &[Row], columns: impl Fn(&Row) -> Vec<Figure>) {
     print!("{:>8} {:>6}", "bytes", "turns");
-    for side in SIDES {
+    for (side, _) in rows.iter().take(1).flat_map(&columns) {
         print!("{side:>24}");
     }
     println!();
     for row in rows {
         print!("{:>8} {:>6}", row.bytes, row.turns);
-        for median in row.medians {
-            print!("{median:>24.1}");
+        for (_, figure) in columns(row) {
+            print!("{figure:>24.1}");
         }
         println!();
     }
-    let worst = rows.iter().map(|row| row.medians[0]).fold(0.0, f64::max);
-    let word = if worst <= MOST {
-        "holds"
-    } else {
-        "does not hold"
-    };
-    println!("{}: at most {MOST} us a turn {word}: {worst:.1}", SIDES[0]);
-    println!(
-        "synced records: {} for {} effects, and one for the end",
-        counted.syncs, counted.effects
-    );
+}
+
+/// The medians of the parts.
+fn middle(costs: &[Cost]) -> Cost {
+    let part = |part: fn(&Cost) -> f64| median(costs.iter().map(part).collect());
+    Cost {
+        whole: part(|cost| cost.whole),
+        rendering: part(|cost| cost.rendering),
+        turn: part(|cost| cost.turn),
+    }
 }
 
 fn median(mut figures: Vec<f64>) -> f64 {

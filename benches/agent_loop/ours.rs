@@ -4,12 +4,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use agent_loop::journal::{Durability, Event, Intended, Record};
+use agent_loop::journal::{Durability, Event, Intended, Record, observer_fn};
 use agent_loop::{
     Acceptance, Attempt, Budget, CheckPlan, Digest, Evidence, ExecReceipt, ExecSpec, Journal,
     Level, MemoryWorkspace, ModelReply, Paths, RunDir, Stage, Task, Usage, Verdict, model_fn,
 };
 use anyhow::{Result, ensure};
+
+use crate::watch::{self, Watch};
 
 /// What is kept of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,28 +93,51 @@ fn attempt(turns: u32, bytes: usize) -> Result<Attempt> {
         .budget(Budget::default().turns(turns)))
 }
 
-/// The CPU time of a turn in microseconds.
-pub(crate) fn run(turns: u32, bytes: usize, keeps: Keeps) -> Result<f64> {
+/// The CPU time of an attempt in microseconds, divided by its turns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    /// All of it: also taking over the workspace, the patch and the report at the end.
+    pub(crate) whole: f64,
+    /// Making the requests for the model: prompt and schema.
+    pub(crate) rendering: f64,
+    /// From the first question to the end of the last turn, without the rendering.
+    pub(crate) turn: f64,
+}
+
+/// Drives an attempt of so many turns. The clock is read some ten times a turn to tell the parts
+/// apart; this counts against the loop.
+pub(crate) fn run(turns: u32, bytes: usize, keeps: Keeps) -> Result<Cost> {
     let folder = match keeps {
         Keeps::InMemory => tempfile::tempdir_in("/dev/shm")?,
         Keeps::Nothing | Keeps::OnDisk => tempfile::tempdir()?,
     };
-    let attempt = attempt(turns, bytes)?;
+    let watch = Watch::new();
+    let watching = watch.clone();
+    let attempt = attempt(turns, bytes)?
+        .clock(watch.clone())
+        .observer(observer_fn(move |record| watching.saw(&record.event)));
     let attempt = match keeps {
         Keeps::Nothing => attempt.journal(Counting::default()),
         Keeps::InMemory | Keeps::OnDisk => attempt.record_in(RunDir::create(folder.path())?),
     };
     let runtime = runtime()?;
-    let before = cpu_time();
+    let before = watch::cpu_time();
     let outcome = runtime.block_on(attempt.drive())?;
-    let took = cpu_time() - before;
+    let whole = watch::cpu_time() - before;
     ensure!(
         outcome.turns == turns,
         "{} turns: {}",
         outcome.turns,
         outcome.end
     );
-    Ok(took / f64::from(turns))
+    let seen = watch.seen();
+    ensure!(seen.questions == turns, "{} questions", seen.questions);
+    let turns = f64::from(turns);
+    Ok(Cost {
+        whole: whole / turns,
+        rendering: seen.rendering / turns,
+        turn: (seen.turns - seen.rendering) / turns,
+    })
 }
 
 /// How often records had to be on the disk, the last one left out, and for how many effects.
@@ -138,11 +163,4 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
-}
-
-/// The CPU time of this thread in microseconds: user and system.
-fn cpu_time() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    let time = std::time::Duration::try_from(time).unwrap_or_default();
-    time.as_secs_f64() * 1e6
 }
