@@ -363,6 +363,9 @@ pub struct StageRun {
     pub id: RequestId,
     /// What the place can do.
     pub place: Capabilities,
+    /// What the place says of itself, so in which sandbox it was; null where it says nothing.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub identity: serde_json::Value,
     /// What was in the copy before the command ran.
     pub before: Manifest,
     /// How the command ended.
@@ -378,10 +381,18 @@ impl StageRun {
         Self {
             id,
             place,
+            identity: serde_json::Value::Null,
             before,
             receipt,
             after: None,
         }
+    }
+
+    /// Says in which place it ran, as [`Workspace::identity`](crate::Workspace::identity) has it.
+    #[must_use]
+    pub fn identity(mut self, identity: serde_json::Value) -> Self {
+        self.identity = identity;
+        self
     }
 
     /// Says what was there after it.

@@ -45,11 +45,13 @@ enum Command {
         #[arg(long, value_name = "DIGEST")]
         chain_head: Option<Digest>,
     },
-    /// Asks for the end of the sandboxes that attempts have left running, and waits for it.
+    /// Asks for the end of the sandboxes that attempts have left running, and waits for it: of the
+    /// one in `workspace.json`, and of each fresh one in the journal of which no record says that it
+    /// has ended.
     ///
     /// Host and token are those of the environment, as for every client of Polyaxon. Exit status: 0
     /// where every run has ended; 1 where an end was requested and is not confirmed; 2 for misuse; 3
-    /// where a folder names no run, or the platform refuses.
+    /// where a folder names no run, its journal cannot be read, or the platform refuses.
     Reap {
         /// Folders of runs.
         #[arg(required = true, value_name = "DIR")]

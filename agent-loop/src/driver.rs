@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::evidence::{RunDir, pretty};
 use crate::ids::RequestId;
-use crate::journal::{Answer, Durability, Event, Journal, Observer, Record};
+use crate::journal::{Answer, Durability, Event, Journal, Left, Observer, Record};
 use crate::machine::{Circumstances, Effect, Machine, Question, Setup, Step};
 use crate::model::{Model, ModelError, ModelErrorKind, ModelReply};
 use crate::outcome::{End, Outcome};
@@ -76,7 +76,14 @@ struct Driver {
     /// Evidence that could not be written.
     problems: Vec<String>,
     /// The place of a command whose receipt is not kept so far.
-    place: Option<Arc<dyn Workspace>>,
+    place: Option<Used>,
+}
+
+/// A place that a command was given, for the driver to remove.
+struct Used {
+    place: Arc<dyn Workspace>,
+    /// The request that it was made for, where the journal names it as a fresh one.
+    fresh: Option<RequestId>,
 }
 
 /// Where records go: first to the journal, and then to whoever watches.
@@ -156,9 +163,13 @@ impl Driver {
                 machine.journal_failed(Private::from_error(&error));
                 continue;
             }
-            self.leave_place().await;
+            let left = self.leave_place().await;
             if let Step::Done(end) = step {
                 return end;
+            }
+            if let Err(error) = left {
+                machine.journal_failed(Private::from_error(&error));
+                continue;
             }
             if let Err(Cancelled) = self.step(step, machine).await {
                 machine.cancel();
@@ -167,10 +178,17 @@ impl Driver {
     }
 
     /// Removes the place of a command. What the check has shown is kept, so what is left over is in
-    /// the way of nobody.
-    async fn leave_place(&mut self) {
-        if let Some(place) = self.place.take() {
-            within(&*self.clock, FILES_LIMIT, place.stop()).await;
+    /// the way of nobody. Of a fresh place it is written down how far its end has come.
+    async fn leave_place(&mut self) -> io::Result<()> {
+        let Some(used) = self.place.take() else {
+            return Ok(());
+        };
+        let stop = stop(&*used.place, &*self.clock).await;
+        match used.fresh {
+            Some(id) => self
+                .book
+                .keep(Event::Left(Left { id, stop }), Durability::Buffered),
+            None => Ok(()),
         }
     }
 
@@ -243,7 +261,8 @@ impl Driver {
     }
 
     async fn finish(mut self, machine: &Machine, end: End) -> Outcome {
-        self.leave_place().await;
+        // Where the journal has failed, nothing that follows is kept either, and the end says so.
+        drop(self.leave_place().await);
         let summary = machine.summary();
         let patch = self.write_patch(machine);
         let patch_sha256 = Digest::of(&patch);
@@ -381,7 +400,7 @@ impl Places<'_> {
         id: &RequestId,
         effect: &Effect,
         book: &mut Book,
-        place: &mut Option<Arc<dyn Workspace>>,
+        place: &mut Option<Used>,
     ) -> Result<Answer, WorkspaceError> {
         match effect {
             Effect::Open { seed } => self.open(id, seed).await.map(Answer::Opened),

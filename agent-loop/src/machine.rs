@@ -385,6 +385,11 @@ impl Machine {
         }
     }
 
+    /// What the workspace says of itself.
+    pub(crate) fn workspace(&self) -> &serde_json::Value {
+        &self.setup.started.workspace.identity
+    }
+
     fn open(&mut self) {
         let seed = self.setup.started.files.clone();
         self.begin(Effect::Open { seed }, None, |_| Doing::Open);

@@ -441,6 +441,10 @@ pub struct CheckOutcome {
     pub summary: String,
     /// The digest of the files that it was about.
     pub tree: TreeHash,
+    /// Where each stage that has run was, in order, as the place says of itself. Empty where no
+    /// place says anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<serde_json::Value>,
     /// How long it took, with copying and comparing.
     #[serde(with = "serde_as::millis", rename = "duration_ms")]
     pub duration: Duration,

@@ -1,18 +1,23 @@
 //! Plays a journal: gives a machine the answers that are in it, and compares the records that the
 //! machine makes of them with those that are there.
 
+mod places;
+
 use std::collections::VecDeque;
 
-use crate::acceptance::Verdict;
+use crate::acceptance::{At, Verdict};
 use crate::digest::Digest;
 use crate::ids::RequestId;
 use crate::journal::{
-    Durability, Ended, Event, Intended, Prepared, Receipt, Record, ReplyRecord, Resumed, Stopped,
+    Durability, Ended, Event, Intended, Placed, Prepared, Receipt, Record, ReplyRecord, Resumed,
+    Stopped,
 };
-use crate::machine::{Circumstances, Machine};
+use crate::machine::{Circumstances, Effect, Machine};
 use crate::model::{ModelError, ModelReply};
 use crate::outcome::End;
 use crate::patch;
+
+pub(crate) use places::FreshPlaces;
 
 /// What playing a journal has led to.
 pub(crate) struct Played {
@@ -21,6 +26,8 @@ pub(crate) struct Played {
     pub(crate) expected: VecDeque<(Event, Durability)>,
     /// The place of the command that was last started, before it was started.
     pub(crate) prepared: Option<Prepared>,
+    /// The fresh places of commands.
+    pub(crate) places: FreshPlaces,
     /// The last request for which a place was made.
     pub(crate) last_place: Option<RequestId>,
     /// The last record, with what became of the workspace after it.
@@ -44,6 +51,7 @@ pub(crate) fn play<'a>(machine: Machine, records: impl IntoIterator<Item = &'a R
         machine,
         expected: VecDeque::new(),
         prepared: None,
+        places: FreshPlaces::default(),
         last_place: None,
         ended: None,
         differences: Vec::new(),
@@ -70,6 +78,13 @@ impl Played {
                 }
                 None => None,
             },
+            Event::Placed(placed) if self.is_made_now(placed) => {
+                self.places.made(placed);
+                return true;
+            }
+            Event::Left(left) if self.ended.is_none() && self.places.leave(&left.id) => {
+                return true;
+            }
             Event::Prepared(prepared) if self.is_being_run(prepared) => {
                 self.prepared = Some(prepared.clone());
                 return true;
@@ -120,16 +135,36 @@ impl Played {
             return true;
         };
         self.prepared.as_ref().is_some_and(|prepared| {
-            (&prepared.id, prepared.place, &prepared.before) == (&run.id, run.place, &run.before)
+            (&prepared.id, prepared.place) == (&run.id, run.place)
+                && (&prepared.identity, &prepared.before) == (&run.identity, &run.before)
         })
     }
 
+    /// Where the command `id` is to run, if it is being carried out now.
+    fn running_at(&self, id: &RequestId) -> Option<At> {
+        match self.machine.doing() {
+            Some((doing, Effect::Stage { plan, stage, .. }))
+                if doing == id && self.expected.is_empty() =>
+            {
+                plan.stages.get(*stage).map(|stage| stage.at)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a fresh place belongs to what is being carried out, and is fresh.
+    fn is_made_now(&self, placed: &Placed) -> bool {
+        self.running_at(&placed.id) == Some(At::Fresh)
+            && self.places.is_new(placed, self.machine.workspace())
+    }
+
+    /// Whether a command is about to be started where it should be.
     fn is_being_run(&self, prepared: &Prepared) -> bool {
-        self.expected.is_empty()
-            && self
-                .machine
-                .doing()
-                .is_some_and(|(id, _)| *id == prepared.id)
+        match self.running_at(&prepared.id) {
+            Some(At::Fresh) => self.places.is_at(&prepared.id, &prepared.identity),
+            Some(At::Here) => places::is_beside(self.machine.workspace(), &prepared.identity),
+            None => false,
+        }
     }
 
     /// Records that were lost are made again after it; where none were, something was interrupted.

@@ -1,8 +1,11 @@
 //! Ends what attempts have left running.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agent_loop::journal::{CorruptJournal, Event, Placed, ReadJournal};
+use agent_loop::workspace::StopState;
 use polyaxon_client::runs::RunStatus;
 use polyaxon_client::{Client, Config, Error, ProjectRef, RunUuid};
 use serde::Deserialize;
@@ -18,7 +21,8 @@ struct Workspace {
     identity: Option<Box<Self>>,
 }
 
-/// Ends the runs of these folders, one after the other. The highest exit status wins.
+/// Ends the runs of these folders, one after the other: that of the workspace, and then those of
+/// fresh places whose end the journal does not confirm. The highest exit status wins.
 pub(super) async fn all(folders: &[PathBuf], wait: Duration, host: Option<&str>) -> u8 {
     let client = match client(host) {
         Ok(client) => client,
@@ -27,12 +31,63 @@ pub(super) async fn all(folders: &[PathBuf], wait: Duration, host: Option<&str>)
     let mut status = FINE;
     for folder in folders {
         let this = match named(folder) {
-            Ok((project, run)) => one(&client, folder, &project, run, wait).await,
+            Ok(run) => one(&client, &folder.display().to_string(), &run, wait).await,
             Err(problem) => complain(problem, UNREADABLE),
+        };
+        status = status.max(this).max(fresh(&client, folder, wait).await);
+    }
+    status
+}
+
+/// Ends the fresh places that the journal names.
+async fn fresh(client: &Client, folder: &Path, wait: Duration) -> u8 {
+    let shown = folder.display();
+    let left_over = match left_over(folder) {
+        Ok(left_over) => left_over,
+        Err(error) => {
+            let problem = format!(
+                "{shown}: whether fresh places are left over is not known: {}",
+                chain(&error)
+            );
+            return complain(problem, UNREADABLE);
+        }
+    };
+    let mut status = FINE;
+    for placed in left_over {
+        let about = format!("{shown}: fresh place of {}", placed.id);
+        let this = match serde_json::from_value::<Workspace>(placed.identity) {
+            Ok(workspace) => match workspace.run(&about) {
+                Ok(run) => one(client, &about, &run, wait).await,
+                Err(problem) => complain(problem, UNREADABLE),
+            },
+            Err(error) => complain(format!("{about} cannot be understood: {error}"), UNREADABLE),
         };
         status = status.max(this);
     }
     status
+}
+
+/// The fresh places of which no record says that they have ended, in order. None where nothing was
+/// recorded.
+fn left_over(folder: &Path) -> Result<Vec<Placed>, CorruptJournal> {
+    let journal = match ReadJournal::read(folder) {
+        Ok(journal) => journal,
+        Err(CorruptJournal::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    let mut places = Vec::new();
+    for record in journal.known() {
+        match &record.event {
+            Event::Placed(placed) => places.push(placed.clone()),
+            Event::Left(left) if left.stop == StopState::Confirmed => {
+                places.retain(|placed| placed.id != left.id);
+            }
+            _ => {}
+        }
+    }
+    Ok(places)
 }
 
 fn client(host: Option<&str>) -> Result<Client, Error> {
@@ -45,37 +100,48 @@ fn client(host: Option<&str>) -> Result<Client, Error> {
     }
 }
 
-/// The run that the folder names.
-fn named(folder: &Path) -> Result<(ProjectRef, RunUuid), String> {
-    let file = folder.join("workspace.json");
-    let shown = file.display();
-    let text = std::fs::read(&file).map_err(|error| format!("{shown} cannot be read: {error}"))?;
-    let mut workspace: Workspace = serde_json::from_slice(&text)
-        .map_err(|error| format!("{shown} cannot be understood: {error}"))?;
-    if let Some(identity) = workspace.identity.take() {
-        workspace = *identity;
-    }
-    let (Some(run), Some(project)) = (workspace.sandbox_run_uuid, workspace.project) else {
-        return Err(format!("{shown} names no run of a sandbox"));
-    };
-    let run = run
-        .parse()
-        .map_err(|error| format!("{shown} names run {run:?}, which is none: {error}"))?;
-    let project = project
-        .parse()
-        .map_err(|error| format!("{shown} names project {project:?}, which is none: {error}"))?;
-    Ok((project, run))
+/// A run of a sandbox.
+struct Run {
+    project: ProjectRef,
+    run: RunUuid,
 }
 
-async fn one(
-    client: &Client,
-    folder: &Path,
-    project: &ProjectRef,
-    run: RunUuid,
-    wait: Duration,
-) -> u8 {
+impl Workspace {
+    /// The run that it names. `shown` is where it was read.
+    fn run(mut self, shown: &str) -> Result<Run, String> {
+        if let Some(identity) = self.identity.take() {
+            self = *identity;
+        }
+        let (Some(run), Some(project)) = (self.sandbox_run_uuid, self.project) else {
+            return Err(format!("{shown} names no run of a sandbox"));
+        };
+        Ok(Run {
+            run: run
+                .parse()
+                .map_err(|error| format!("{shown} names run {run:?}, which is none: {error}"))?,
+            project: project.parse().map_err(|error| {
+                format!("{shown} names project {project:?}, which is none: {error}")
+            })?,
+        })
+    }
+}
+
+/// The run that the folder names.
+fn named(folder: &Path) -> Result<Run, String> {
+    let file = folder.join("workspace.json");
+    let shown = file.display().to_string();
+    let text = std::fs::read(&file).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    let workspace: Workspace = serde_json::from_slice(&text)
+        .map_err(|error| format!("{shown} cannot be understood: {error}"))?;
+    workspace.run(&shown)
+}
+
+/// Ends a run, and says under `about` how far that has come.
+async fn one(client: &Client, about: &str, run: &Run, wait: Duration) -> u8 {
+    let Run { project, run } = run;
+    let run = *run;
     let runs = client.runs(project);
-    let about = format!("{}: run {run} of {project}", folder.display());
+    let about = format!("{about}: run {run} of {project}");
     let before = match runs.statuses(run).await {
         Ok(before) => before.status,
         Err(error) => return complain(format!("{about}: {}", chain(&error)), UNREADABLE),

@@ -81,6 +81,21 @@ fn line(record: &Record, after: f64, out: &mut String) {
                 resumed.torn_bytes
             ),
         ),
+        Event::Placed(placed) => put(
+            out,
+            format_args!(
+                "{after:8.1} s  request {}: fresh place, {}",
+                placed.id,
+                short(&placed.place(), LONGEST)
+            ),
+        ),
+        Event::Left(left) => put(
+            out,
+            format_args!(
+                "{after:8.1} s  request {}: stop of the fresh place: {}",
+                left.id, left.stop
+            ),
+        ),
         Event::Receipt(receipt) => {
             if let Answer::Failed(error) = &receipt.answer {
                 put(

@@ -1,11 +1,11 @@
 //! Goes on where an earlier program was ended.
 
-use super::{Driver, Parts, Places, stop};
+use super::{Driver, Parts, Places, Used, stop};
 use crate::ids::RequestId;
 use crate::journal::{Answer, Durability, Ended, Event, Prepared, Record, Resumed, Stopped};
 use crate::machine::{Effect, Machine};
 use crate::outcome::Outcome;
-use crate::play::Played;
+use crate::play::{FreshPlaces, Played};
 use crate::private::Private;
 use crate::workspace::StopState;
 
@@ -53,7 +53,7 @@ pub(crate) async fn resume(
             }
             if is_interrupted {
                 driver
-                    .interrupted(&mut machine, played.prepared.as_ref())
+                    .interrupted(&mut machine, played.prepared.as_ref(), &played.places)
                     .await;
             }
         }
@@ -73,7 +73,12 @@ impl Driver {
 
     /// Finds out what became of the effect that was being done, or says that it was interrupted. A
     /// read is simply done again.
-    async fn interrupted(&mut self, machine: &mut Machine, prepared: Option<&Prepared>) {
+    async fn interrupted(
+        &mut self,
+        machine: &mut Machine,
+        prepared: Option<&Prepared>,
+        places: &FreshPlaces,
+    ) {
         let Some((id, effect)) = machine.doing() else {
             return;
         };
@@ -89,7 +94,10 @@ impl Driver {
                 let prepared = prepared.filter(|prepared| prepared.id == id);
                 let found = self.places().found(&id, stage, prepared).await;
                 match found.map(|(run, place)| {
-                    self.place = place;
+                    self.place = place.map(|place| Used {
+                        place,
+                        fresh: places.is_left_over(&id).then(|| id.clone()),
+                    });
                     run
                 }) {
                     Ok(Some(run)) => Answer::Stage(run),

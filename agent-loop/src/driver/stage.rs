@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Book, Places, within};
+use super::{Book, Places, Used, within};
 use crate::acceptance::{At, Stage, StageRun};
 use crate::ids::RequestId;
-use crate::journal::{Durability, Event, Prepared};
+use crate::journal::{Durability, Event, Placed, Prepared};
 use crate::machine::sources;
 use crate::manifest::{File, Manifest, Tree};
 use crate::path::RelPath;
@@ -24,17 +24,31 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 impl Places<'_> {
     /// Copies the files and then the fixtures, lists, runs and lists again. The place is left for
-    /// the caller to remove, once what the command has shown is kept.
+    /// the caller to remove, once what the command has shown is kept. A fresh one is named in the
+    /// journal before its first use.
     pub(super) async fn stage(
         &self,
         id: &RequestId,
         stage: &Stage,
         tree: &Tree,
         book: &mut Book,
-        left: &mut Option<Arc<dyn Workspace>>,
+        left: &mut Option<Used>,
     ) -> Result<StageRun, WorkspaceError> {
         let place = self.place(id, stage.at).await?;
-        *left = Some(Arc::clone(&place));
+        let identity = place.identity();
+        let used = left.insert(Used {
+            place: Arc::clone(&place),
+            fresh: None,
+        });
+        if stage.at == At::Fresh {
+            let placed = Placed {
+                id: id.clone(),
+                identity: identity.clone(),
+            };
+            book.keep(Event::Placed(placed), Durability::Synced)
+                .map_err(|error| WorkspaceError::Failed(Private::from_error(&error)))?;
+            used.fresh = Some(id.clone());
+        }
         let sources = sources(tree).filter(|(path, _)| stage.fixtures.get(path).is_none());
         for (path, file) in sources.chain(stage.fixtures.iter()) {
             self.copy(&*place, id, path, file).await?;
@@ -43,6 +57,7 @@ impl Places<'_> {
         let prepared = Prepared {
             id: id.clone(),
             place: place.capabilities(),
+            identity,
             before,
         };
         // Whoever finds out later how the command ended has to know what it ran on.
@@ -50,7 +65,7 @@ impl Places<'_> {
             .map_err(|error| WorkspaceError::Failed(Private::from_error(&error)))?;
         let receipt = self.exec(&*place, id, &in_copy(&stage.spec)?).await?;
         let after = self.list(&*place).await?;
-        Ok(StageRun::new(prepared.id, prepared.place, prepared.before, receipt).after(after))
+        Ok(ran(prepared, receipt, after))
     }
 
     /// What became of a command that an earlier program has started, where that can be found out:
@@ -80,8 +95,7 @@ impl Places<'_> {
         let run = match self.look_up(&*place, id, limit, detail).await? {
             Found::Receipt(receipt) => {
                 let after = self.list(&*place).await?;
-                let Prepared { id, place, before } = prepared.clone();
-                Some(StageRun::new(id, place, before, receipt).after(after))
+                Some(ran(prepared.clone(), receipt, after))
             }
             // It never ran, or a second run in another place changes nothing.
             Found::NeverStarted | Found::Unknown => None,
@@ -178,6 +192,13 @@ impl Places<'_> {
             }
         }
     }
+}
+
+/// A command that was prepared and has run.
+fn ran(prepared: Prepared, receipt: ExecReceipt, after: Manifest) -> StageRun {
+    StageRun::new(prepared.id, prepared.place, prepared.before, receipt)
+        .identity(prepared.identity)
+        .after(after)
 }
 
 /// What became of a command.

@@ -17,6 +17,7 @@ use crate::path::RelPath;
 use crate::policy::{Decision, Paths};
 use crate::prompt::Order;
 use crate::serde_as;
+use crate::text::one_line;
 use crate::workspace::{Capabilities, Precondition, StopState, WorkspaceError};
 
 /// One record of a journal.
@@ -52,8 +53,9 @@ impl Record {
 /// The order in an attempt: `started`, then the intent and the receipt of taking over the
 /// workspace, then for each turn `asked`, `replied` (both again for each retry, after `paused`),
 /// `decided`, `approval` where a person was asked, `intent` and `receipt` for each thing done,
-/// `prepared` between the two where it is a command, `judged` for each check, `turn`; at last
-/// `ended`. Where the program was ended and the attempt went on, there is a `resumed`.
+/// `prepared` between the two where it is a command, `placed` before that where its place is a
+/// fresh one, `judged` for each check, `turn`; at last `ended`. After the receipt, and after what
+/// follows from it at once, comes `left` for a fresh place. Where the program was ended and the attempt went on, there is a `resumed`.
 ///
 /// What is in a record is enough to make all the others again: a machine that gets the answers
 /// that are in `replied`, `receipt`, `approval` and `paused` makes the same records.
@@ -75,10 +77,14 @@ pub enum Event {
     Approval(ApprovalRecord),
     /// Something is about to be done to the workspace.
     Intent(Intent),
+    /// A fresh place is there, and nothing was done in it so far.
+    Placed(Placed),
     /// The place of a command is ready, and the command is about to be started.
     Prepared(Prepared),
     /// What came of it.
     Receipt(Receipt),
+    /// The end of a fresh place was asked for.
+    Left(Left),
     /// A check has a verdict.
     Judged(Judged),
     /// A turn is over.
@@ -103,8 +109,10 @@ impl Event {
             Self::Paused(_) => "paused",
             Self::Approval(_) => "approval",
             Self::Intent(_) => "intent",
+            Self::Placed(_) => "placed",
             Self::Prepared(_) => "prepared",
             Self::Receipt(_) => "receipt",
+            Self::Left(_) => "left",
             Self::Judged(_) => "judged",
             Self::Turn(_) => "turn",
             Self::Resumed(_) => "resumed",
@@ -424,6 +432,47 @@ pub struct SeedFile {
     pub entry: Entry,
 }
 
+/// A fresh place that was made for a command. Synced before anything is done in it, so that whoever
+/// cleans up after a program that was ended finds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Placed {
+    /// The request that it was made for.
+    pub id: RequestId,
+    /// What the place says of itself.
+    pub identity: serde_json::Value,
+}
+
+impl Placed {
+    /// The place in a line, for people.
+    #[must_use]
+    pub fn place(&self) -> String {
+        place_in_a_line(&self.identity)
+    }
+}
+
+/// What a place says of itself, in a line for people: the run of its sandbox where it has one.
+pub(crate) fn place_in_a_line(identity: &serde_json::Value) -> String {
+    let text = |name: &str| identity.get(name).and_then(serde_json::Value::as_str);
+    let place = match (text("sandbox_run_uuid"), text("project")) {
+        (Some(run), Some(project)) => format!("sandbox run {run} of {project}"),
+        (Some(run), None) => format!("sandbox run {run}"),
+        _ if identity.is_null() => "a place that says nothing of itself".to_owned(),
+        _ => identity.to_string(),
+    };
+    one_line(&place, 160)
+}
+
+/// The end of a fresh place was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Left {
+    /// The request that the place was made for.
+    pub id: RequestId,
+    /// How far the end has come.
+    pub stop: StopState,
+}
+
 /// The place of a command, as it was when the command was about to be started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -432,6 +481,9 @@ pub struct Prepared {
     pub id: RequestId,
     /// What the place can do.
     pub place: Capabilities,
+    /// What the place says of itself; null where it says nothing.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub identity: serde_json::Value,
     /// What was in the copy.
     pub before: Manifest,
 }
@@ -454,6 +506,10 @@ pub struct Receipt {
 /// What a workspace answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one answer at a time, and what runs is what an attempt is about"
+)]
 #[non_exhaustive]
 pub enum Answer {
     /// The workspace's files.

@@ -428,6 +428,7 @@ impl Machine {
             verdict: verdict.word().to_owned(),
             summary: summary.clone(),
             tree: checking.tree.hash(),
+            places: checking.places(),
             duration: took,
         });
         summary

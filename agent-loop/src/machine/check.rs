@@ -78,6 +78,15 @@ impl Checking {
             .unwrap_or_else(|_| Digest::of(b"no evidence"))
     }
 
+    /// Where the stages so far have run; nothing where no place says anything of itself.
+    pub(super) fn places(&self) -> Vec<serde_json::Value> {
+        let places = self.runs.iter().map(|run| &run.identity);
+        match places.clone().all(serde_json::Value::is_null) {
+            true => Vec::new(),
+            false => places.cloned().collect(),
+        }
+    }
+
     fn seen(&self) -> Evidence<'_> {
         Evidence::new(&self.plan, &self.tree, &self.runs)
     }

@@ -6,7 +6,7 @@ use super::page::{Page, Tone, shown};
 use super::run::Run;
 use super::turns::Turn;
 use crate::acceptance::{Level, StageRun, StageSummary, Verdict};
-use crate::journal::{Answer, Intended, Judged, ReplyRecord, TurnResult};
+use crate::journal::{Answer, Intended, Judged, ReplyRecord, TurnResult, place_in_a_line};
 use crate::model::Usage;
 use crate::outcome::{AcceptanceState, Outcome};
 
@@ -293,6 +293,9 @@ fn stage_that_ran(page: &mut Page, plan: Option<&StageSummary>, ran: &StageRun) 
         page.badge(Tone::Warn, "timed out");
     }
     page.close("p");
+    if !ran.identity.is_null() {
+        page.element("p", "dim", &place_in_a_line(&ran.identity));
+    }
     if let Some(plan) = plan {
         page.element("pre", "", &plan.argv.join(" "));
     }

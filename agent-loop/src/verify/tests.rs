@@ -405,8 +405,8 @@ fn verdicts_of_an_evaluator_that_is_not_at_hand_are_told_and_prove_nothing() {
     }
 }
 
-#[test]
-fn hidden_tests_are_in_the_description_of_the_evaluator_and_nowhere_else() {
+/// A run whose hidden tests ran in a fresh place.
+fn with_a_fresh_place() -> tempfile::TempDir {
     let folder = fast_folder();
     let hidden = acceptance()
         .hidden("test_hidden.py", "hidden-1234", 3)
@@ -418,8 +418,117 @@ fn hidden_tests_are_in_the_description_of_the_evaluator_and_nowhere_else() {
     let attempt = Attempt::new(task(), script, pretending(), hidden, paths())
         .allow_checks(true)
         .fresh(fresh)
+        .clock(JumpingClock::default())
         .record_in(RunDir::create(folder.path()).unwrap());
     assert!(run_or_die(attempt.drive()).unwrap().is_accepted());
+    folder
+}
+
+#[test]
+fn a_fresh_place_is_the_one_that_the_journal_names_and_is_fresh() {
+    type Change = fn(&mut Vec<Event>);
+    const PLACED: &str = "\"placed\" cannot come here";
+    const PREPARED: &str = "\"prepared\" cannot come here";
+    const LEFT: &str = "\"left\" cannot come here";
+
+    fn run(name: &str) -> serde_json::Value {
+        serde_json::json!({"sandbox_run_uuid": name, "folder": "/tmp/check"})
+    }
+    /// Another identity in each of the records of these kinds.
+    fn moved(events: &mut [Event], kinds: &[&str]) {
+        let mut fresh = None;
+        for event in events {
+            let is_meant = kinds.contains(&event.kind());
+            match event {
+                Event::Placed(placed) => {
+                    fresh = Some(placed.id.clone());
+                    if is_meant {
+                        placed.identity = run("other");
+                    }
+                }
+                Event::Prepared(prepared) if is_meant && fresh.as_ref() == Some(&prepared.id) => {
+                    prepared.identity = run("other");
+                }
+                Event::Receipt(receipt) if is_meant && fresh.as_ref() == Some(&receipt.id) => {
+                    if let Answer::Stage(ran) = &mut receipt.answer {
+                        ran.identity = run("other");
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    let table: [(Change, &str); 8] = [
+        // Not named before it is used.
+        (
+            |events| events.retain(|event| event.kind() != "placed"),
+            PREPARED,
+        ),
+        // Another one than was named, than was used, than was judged.
+        (|events| moved(events, &["placed"]), PREPARED),
+        (
+            |events| moved(events, &["placed", "prepared"]),
+            "\"receipt\" cannot come here",
+        ),
+        (
+            |events| moved(events, &["placed", "prepared", "receipt"]),
+            "verdict: evidence is",
+        ),
+        // The sandbox of the workspace is none.
+        (
+            |events| {
+                moved(events, &["placed", "prepared", "receipt"]);
+                if let Some(Event::Started(started)) = events.first_mut() {
+                    started.workspace.identity = run("other");
+                }
+            },
+            PLACED,
+        ),
+        // Nor is one that was there before.
+        (
+            |events| {
+                let at = events.iter().position(|event| event.kind() == "placed");
+                let again = events[at.unwrap()].clone();
+                events.insert(at.unwrap(), again);
+            },
+            PLACED,
+        ),
+        // What was not made cannot be left, and it is left once.
+        (
+            |events| {
+                let at = events.iter().position(|event| event.kind() == "left");
+                let left = events[at.unwrap()].clone();
+                events.insert(at.unwrap(), left);
+            },
+            LEFT,
+        ),
+        (
+            |events| {
+                let left = events.iter().position(|event| event.kind() == "left");
+                let left = events.remove(left.unwrap());
+                events.insert(3, left);
+            },
+            LEFT,
+        ),
+    ];
+    let folder = with_a_fresh_place();
+    let same = forged(folder.path(), |_| {});
+    assert!(verify(same.path()).unwrap().proves_acceptance());
+    for (at, (change, expected)) in table.into_iter().enumerate() {
+        let folder = forged(folder.path(), change);
+        let verification = verify(folder.path()).unwrap();
+        let problems = problems(&verification);
+        assert!(!verification.proves_acceptance(), "{at}");
+        assert!(
+            problems.iter().any(|problem| problem.contains(expected)),
+            "{at}: {problems:?}"
+        );
+    }
+}
+
+#[test]
+fn hidden_tests_are_in_the_description_of_the_evaluator_and_nowhere_else() {
+    let folder = with_a_fresh_place();
     assert!(verify(folder.path()).unwrap().proves_acceptance());
     let holding: Vec<String> = files(folder.path())
         .into_iter()

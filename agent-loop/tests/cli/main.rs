@@ -4,6 +4,8 @@
     reason = "the lint does not see that helpers of a test are one"
 )]
 
+mod fresh;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
