@@ -60,9 +60,11 @@ impl Action {
         match self {
             Self::Read { path } => Digest::of_parts([b"read", path.as_str().as_bytes()]),
             Self::Write { path, content } => {
-                let fold = |byte: &u8| if *byte == b'\'' { b'"' } else { *byte };
-                let kept = |byte: &u8| !byte.is_ascii_whitespace();
-                let folded: Vec<u8> = content.iter().filter(|byte| kept(byte)).map(fold).collect();
+                let mut folded = content.clone();
+                folded.retain(|byte| !byte.is_ascii_whitespace());
+                for quote in folded.iter_mut().filter(|byte| **byte == b'\'') {
+                    *quote = b'"';
+                }
                 Digest::of_parts([b"write", path.as_str().as_bytes(), &folded])
             }
             Self::Check { name } => {

@@ -153,12 +153,13 @@ fn write(
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    let temporary = Temporary::create(folder)?;
+    let mut temporary = Temporary::create(folder)?;
     let mut file = &temporary.file;
     file.write_all(bytes)?;
     file.sync_all()?;
     permit(file)?;
     fs::rename(&temporary.path, path)?;
+    temporary.is_renamed = true;
     sync_folder(folder)
 }
 
@@ -166,6 +167,7 @@ fn write(
 struct Temporary {
     path: PathBuf,
     file: File,
+    is_renamed: bool,
 }
 
 impl Temporary {
@@ -175,7 +177,13 @@ impl Temporary {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = folder.join(format!(".tmp-{}-{number}", std::process::id()));
             match owners_alone().create_new(true).open(&path) {
-                Ok(file) => return Ok(Self { path, file }),
+                Ok(file) => {
+                    return Ok(Self {
+                        path,
+                        file,
+                        is_renamed: false,
+                    });
+                }
                 // What an earlier process of this number has left behind.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -186,8 +194,9 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // After a rename there is nothing to remove.
-        drop(fs::remove_file(&self.path));
+        if !self.is_renamed {
+            drop(fs::remove_file(&self.path));
+        }
     }
 }
 

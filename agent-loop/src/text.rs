@@ -62,10 +62,23 @@ pub(crate) fn tail(text: &str, limit: usize) -> &str {
 
 /// One line of at most `limit` bytes, for people and for lists.
 pub(crate) fn one_line(text: &str, limit: usize) -> String {
-    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.len() > limit {
-        line.truncate(head(&line, limit.saturating_sub('…'.len_utf8())).len());
-        line.push('…');
+    let mut line = String::with_capacity(limit.min(text.len()));
+    let mut is_apart = false;
+    for c in text.chars() {
+        if c.is_whitespace() {
+            is_apart = !line.is_empty();
+            continue;
+        }
+        if std::mem::take(&mut is_apart) {
+            line.push(' ');
+        }
+        line.push(c);
+        // The rest of a long text is not even looked at.
+        if line.len() > limit {
+            line.truncate(head(&line, limit.saturating_sub('…'.len_utf8())).len());
+            line.push('…');
+            break;
+        }
     }
     line
 }
@@ -121,6 +134,20 @@ mod tests {
                 let (head, rest) = cut.split_once("\n[… ").unwrap();
                 let (_, tail) = rest.split_once(" …]\n").unwrap();
                 prop_assert!(text.starts_with(head) && text.ends_with(tail));
+            }
+        }
+
+        #[test]
+        fn a_line_has_the_words_with_one_blank_between(text in "[a-c€ \\t\\n\u{2003}]{0,40}", limit in 3..50_usize) {
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let line = one_line(&text, limit);
+            match words.len() <= limit {
+                true => prop_assert_eq!(line, words),
+                false => {
+                    prop_assert!(line.len() <= limit && line.len() + 3 > limit, "{}", line);
+                    let head = line.strip_suffix('…').unwrap();
+                    prop_assert!(words.starts_with(head), "{}", line);
+                }
             }
         }
 
