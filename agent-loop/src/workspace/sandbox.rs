@@ -36,8 +36,9 @@ const MOST_LISTED: u64 = 128 * 1024 * 1024;
 const AT_ONCE: usize = 8;
 /// How much of an output is kept of a command that is looked up.
 const KEPT: usize = 1 << 20;
-/// The file in a place beside the workspace that holds its mark.
-const MARK: &str = "mark";
+/// What the file that holds the mark of a place is called by, behind the name of the place. It is
+/// beside the place, which is empty.
+const MARK: &str = ".mark";
 /// How much one request reads.
 const PAGE: u64 = 4 << 20;
 
@@ -327,20 +328,24 @@ impl SandboxWorkspace {
         let mark = jiff::Timestamp::now().as_nanosecond();
         let mark = Digest::of(format!("{root} {mark} {}", std::process::id()).as_bytes()).short();
         let place = self.beside(root, mark.clone());
-        let written = self.fs().write(&place.absolute(MARK)?, mark).await;
+        let written = self.fs().write(&place.next_to(MARK)?, mark).await;
         self.answered(written)
             .map_err(|error| self.read_failed(&error))?;
         Ok(place)
+    }
+
+    async fn remove_folder(&self) -> Result<(), polyaxon_sandbox::Error> {
+        self.fs().rm_all(&self.root).await?;
+        let mark = format!("{}{MARK}", self.root);
+        self.fs().rm_all(mark).await
     }
 
     /// The folder that [`empty_folder`](Self::empty_folder) has made, whichever program did.
     async fn folder_again(&self, id: &RequestId) -> Result<Self, WorkspaceError> {
         let (_, root) = self.folder_of(id)?;
         let place = self.beside(root, String::new());
-        let mark = RelPath::parse(MARK);
-        let mark = mark.map_err(|error| WorkspaceError::Refused(Private::from_error(&error)))?;
-        let mark = place.read(&mark, 64).await?;
-        let mark = String::from_utf8(mark).map_err(|_| refused("a mark that is no text"))?;
+        let mark = self.answered(self.fs().read_text(&place.next_to(MARK)?).await);
+        let mark = mark.map_err(|error| self.read_failed(&error))?;
         Ok(Self { mark, ..place })
     }
 
@@ -497,7 +502,7 @@ impl Workspace for SandboxWorkspace {
             self.end_running().await;
             let (asked, state) = match self.role {
                 Role::Sandbox => (self.sandbox.stop().await, StopState::Requested),
-                Role::Folder => (self.fs().rm_all(&self.root).await, StopState::Confirmed),
+                Role::Folder => (self.remove_folder().await, StopState::Confirmed),
             };
             match asked {
                 Ok(()) => state,
