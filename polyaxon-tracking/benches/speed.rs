@@ -14,6 +14,7 @@
     reason = "a program for people; a failure is a failed measurement"
 )]
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
@@ -44,6 +45,25 @@ struct Figures {
     after_kb: u64,
     #[serde(default)]
     peak_kb: u64,
+}
+
+/// What lines need until they are on the disk, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Lines {
+    /// On a processor: in the calls, and in the writer's thread.
+    calls: f64,
+    writer: f64,
+    /// Until the system has brought it all to the disk.
+    sync: f64,
+    /// From the first call to the end, on the clock.
+    all: f64,
+}
+
+impl Lines {
+    /// What is left where the values have been taken before.
+    fn without_calls(&self) -> f64 {
+        self.writer + self.sync
+    }
 }
 
 #[tokio::main]
@@ -113,14 +133,7 @@ async fn main() {
             rate(&online, VALUES) / of(&python_online)
         );
     }
-    let (lines, written) = (middle(&mut lines), middle(&mut written));
-    println!(
-        "{VALUES} values, from the call to the disk: {:.1} ms; their lines, made before, through a buffered \
-         writer: {:.1} ms, {:.2} of the time",
-        written * 1000.0,
-        lines * 1000.0,
-        lines / written
-    );
+    show_lines(&written, &lines);
     let folder = tempfile::tempdir().unwrap();
     let ours = Command::new(std::env::current_exe().unwrap())
         .arg("memory")
@@ -134,6 +147,34 @@ async fn main() {
     }
 }
 
+/// Values to the disk, beside their lines to the disk.
+fn show_lines(values: &[Lines], lines: &[Lines]) {
+    println!(
+        "\n{:22} {:>12} {:>12} {:>12} {:>12}",
+        format!("{VALUES} lines"),
+        "CPU, calls",
+        "CPU, writer",
+        "sync",
+        "on the clock"
+    );
+    for (name, of) in [("values", values), ("lines made before", lines)] {
+        println!(
+            "{name:22} {:>9.1} ms {:>9.1} ms {:>9.1} ms {:>9.1} ms",
+            median(of, |l| l.calls) * 1000.0,
+            median(of, |l| l.writer) * 1000.0,
+            median(of, |l| l.sync) * 1000.0,
+            median(of, |l| l.all) * 1000.0
+        );
+    }
+    let ratio = |of: fn(&Lines) -> f64| median(lines, of) / median(values, of);
+    println!(
+        "speed beside lines made before: {:.2} from the first call to the disk, {:.2} of the writer alone \
+         (its CPU and the sync)",
+        ratio(|l| l.all),
+        ratio(Lines::without_calls)
+    );
+}
+
 fn show_memory(name: &str, figures: &Figures) {
     let mb = |kb: u64| kb as f64 / 1024.0;
     println!(
@@ -144,23 +185,32 @@ fn show_memory(name: &str, figures: &Figures) {
 }
 
 /// How long it took until the values were on the disk, and what the run needed.
-async fn tracked(tracking: Tracking, values: u32) -> (f64, Figures) {
+async fn tracked(tracking: Tracking, values: u32) -> (Lines, Figures) {
     let tracking = tracking.queue_capacity(values as usize);
     // The time has a fraction of six digits but for one line in a million.
     let size: u64 = (0..values).map(|step| line(step).len() as u64 - 7).sum();
     let before = Instant::now();
     let run = TrackedRun::start(tracking).await.unwrap();
     let start = before.elapsed();
+    let cpu_before = cpu();
     let before = Instant::now();
     for step in 0..values {
         run.log_metric(step, "loss", 1.0 / f64::from(step + 1))
             .unwrap();
     }
     let calls = before.elapsed();
+    let (cpu_calls, _) = cpu_since(&cpu_before);
     let path = run.path().join("events/metric/loss.plx");
     wait_for_size(&path, size).await;
+    let (_, cpu_writer) = cpu_since(&cpu_before);
+    let before_sync = Instant::now();
     File::open(path).unwrap().sync_all().unwrap();
-    let written = before.elapsed();
+    let lines = Lines {
+        calls: cpu_calls,
+        writer: cpu_writer,
+        sync: before_sync.elapsed().as_secs_f64(),
+        all: before.elapsed().as_secs_f64(),
+    };
     let before = Instant::now();
     drop(run.end().await.unwrap().ensure_complete().unwrap());
     let figures = Figures {
@@ -169,7 +219,7 @@ async fn tracked(tracking: Tracking, values: u32) -> (f64, Figures) {
         end: before.elapsed().as_secs_f64(),
         ..Figures::default()
     };
-    (written.as_secs_f64(), figures)
+    (lines, figures)
 }
 
 async fn wait_for_size(path: &Path, size: u64) {
@@ -186,15 +236,51 @@ fn line(step: u32) -> String {
 }
 
 /// The same lines, made before, through a buffered writer to the disk.
-fn buffered(path: &Path) -> f64 {
+fn buffered(path: &Path) -> Lines {
     let lines: Vec<String> = (0..VALUES).map(line).collect();
+    let cpu_before = cpu();
     let before = Instant::now();
     let mut writer = std::io::BufWriter::new(File::create(path).unwrap());
     for line in &lines {
         writer.write_all(line.as_bytes()).unwrap();
     }
-    writer.into_inner().unwrap().sync_all().unwrap();
-    before.elapsed().as_secs_f64()
+    let file = writer.into_inner().unwrap();
+    let (cpu_here, _) = cpu_since(&cpu_before);
+    let before_sync = Instant::now();
+    file.sync_all().unwrap();
+    Lines {
+        calls: 0.0,
+        writer: cpu_here,
+        sync: before_sync.elapsed().as_secs_f64(),
+        all: before.elapsed().as_secs_f64(),
+    }
+}
+
+/// Nanoseconds on a processor by thread, as Linux tells them; nothing elsewhere.
+fn cpu() -> HashMap<String, u64> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    threads
+        .filter_map(|thread| {
+            let thread = thread.ok()?;
+            let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            let nanoseconds = text.split_whitespace().next()?.parse().ok()?;
+            Some((thread.file_name().into_string().ok()?, nanoseconds))
+        })
+        .collect()
+}
+
+/// Seconds on a processor since then: of the main thread, which makes the calls, and of the others.
+fn cpu_since(before: &HashMap<String, u64>) -> (f64, f64) {
+    let main = std::process::id().to_string();
+    let (mut here, mut others) = (0, 0);
+    for (thread, now) in cpu() {
+        let spent = now - before.get(&thread).copied().unwrap_or_default();
+        match thread == main {
+            true => here += spent,
+            false => others += spent,
+        }
+    }
+    (here as f64 / 1e9, others as f64 / 1e9)
 }
 
 /// In a process of its own, with the usual queue.
@@ -250,7 +336,7 @@ fn answer(output: &std::process::Output) -> Figures {
     serde_json::from_str(text.lines().last().unwrap()).unwrap()
 }
 
-fn median(figures: &[Figures], of: fn(&Figures) -> f64) -> f64 {
+fn median<T>(figures: &[T], of: impl Fn(&T) -> f64) -> f64 {
     middle(&mut figures.iter().map(of).collect::<Vec<_>>())
 }
 

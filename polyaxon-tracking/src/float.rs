@@ -8,56 +8,98 @@ use std::fmt::Write as _;
 /// below 1e16, else with an exponent that has a sign and at least two digits.
 pub(crate) fn push(text: &mut String, value: f64) {
     if value.is_nan() {
-        text.push_str("nan");
-        return;
+        return text.push_str("nan");
     }
-    // `Debug` of Rust changes to an exponent at the same two limits. The exponent is spelled
-    // differently, and so is one number in some millions: see below. The tests hold all of it
-    // against Python itself.
+    if value.is_infinite() {
+        return text.push_str(if value > 0.0 { "inf" } else { "-inf" });
+    }
+    // The shortest text is what the JSON writer makes too, faster than the formatter of the standard
+    // library. Where it has an exponent is another matter, and so is one number in some millions:
+    // see below. The tests hold all of it against Python itself.
+    let mut buffer = [0; 32];
+    let mut free = buffer.as_mut_slice();
+    // It needs 24 bytes at the most.
+    drop(serde_json::to_writer(&mut free, &value));
+    let length = 32 - free.len();
+    let shortest = buffer.get(..length).unwrap_or_default();
+    let shortest = std::str::from_utf8(shortest).unwrap_or_default();
+    let magnitude = value.abs();
     let start = text.len();
-    // Writing to a `String` cannot fail.
-    let _ = write!(text, "{value:?}");
-    let exponent = match text.get(start..).and_then(|number| number.find('e')) {
-        None => None,
-        Some(at) => {
-            let exponent = text.split_off(start + at + 1);
-            text.pop();
-            Some(exponent)
+    let exponent = match (1e-4..1e16).contains(&magnitude) || magnitude == 0.0 {
+        true => {
+            text.push_str(shortest);
+            None
         }
+        false => Some(push_mantissa(text, shortest)),
     };
-    let digit = text.get(start..).and_then(|mantissa| {
-        even_digit_of_a_tie(mantissa, exponent.as_deref().unwrap_or("0"), value)
-    });
-    if let Some(digit) = digit {
+    if let Some(digit) = even_digit_of_a_tie(text, start, exponent.unwrap_or_default(), value) {
         text.pop();
         text.push(digit);
     }
-    let Some(exponent) = exponent else {
-        return;
-    };
-    let (sign, digits) = match exponent.strip_prefix('-') {
-        Some(digits) => ('-', digits),
-        None => ('+', exponent.as_str()),
-    };
-    text.push('e');
-    text.push(sign);
-    if digits.len() < 2 {
-        text.push('0');
+    if let Some(exponent) = exponent {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        text.push('e');
+        text.push(sign);
+        let exponent = exponent.unsigned_abs();
+        if exponent < 10 {
+            text.push('0');
+        }
+        // Writing to a `String` cannot fail.
+        let _ = match char::from_digit(exponent, 10) {
+            Some(digit) => text.write_char(digit),
+            None => write!(text, "{exponent}"),
+        };
     }
-    text.push_str(digits);
+}
+
+/// Appends the digits of a number with the point behind the first; answers by which power of ten
+/// they are to be multiplied.
+fn push_mantissa(text: &mut String, number: &str) -> i32 {
+    let digits = match number.strip_prefix('-') {
+        Some(digits) => {
+            text.push('-');
+            digits
+        }
+        None => number,
+    };
+    let (digits, exponent) = digits.rsplit_once('e').unwrap_or((digits, "0"));
+    let mut exponent: i32 = exponent.parse().unwrap_or_default();
+    if let [b'1'..=b'9', b'.', fraction @ ..] = digits.as_bytes()
+        && fraction.last().is_some_and(|digit| *digit != b'0')
+    {
+        text.push_str(digits);
+        return exponent;
+    }
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    exponent += i32::try_from(whole.len()).unwrap_or_default();
+    let start = text.len();
+    for digit in whole.chars().chain(fraction.chars()) {
+        match text.len() - start {
+            0 => {
+                exponent -= 1;
+                if digit != '0' {
+                    text.push(digit);
+                }
+            }
+            1 => {
+                text.push('.');
+                text.push(digit);
+            }
+            _ => text.push(digit),
+        }
+    }
+    // A first digit without any others stands without the point.
+    while text.len() > start + 1 && text.ends_with(['0', '.']) {
+        text.pop();
+    }
+    exponent
 }
 
 /// The last digit that Python writes, where it is another one than Rust writes.
 ///
 /// 1658206780088562.25 is as far from ….2 as from ….3, and either reads back as the same number.
 /// Rust takes the greater, Python the one that is even.
-fn even_digit_of_a_tie(mantissa: &str, exponent: &str, value: f64) -> Option<char> {
-    let (head, last) = mantissa.split_at_checked(mantissa.len().checked_sub(1)?)?;
-    let last = last.parse::<u8>().ok().filter(|digit| digit % 2 == 1)?;
-    // Two texts of 15 digits or fewer never read as one number.
-    if mantissa.bytes().filter(u8::is_ascii_digit).count() < 16 {
-        return None;
-    }
+fn even_digit_of_a_tie(text: &str, start: usize, exponent: i32, value: f64) -> Option<char> {
     // A tie has one digit more than the text: 18 at most. With n binary places a number is a
     // multiple of 5^n over 10^n, and 5^26 has 19 digits: so nearly every number is out already.
     let bits = value.to_bits();
@@ -65,6 +107,13 @@ fn even_digit_of_a_tie(mantissa: &str, exponent: &str, value: f64) -> Option<cha
     let places =
         1075 - i64::from(fraction.trailing_zeros()) - i64::try_from(bits >> 52 & 0x7ff).ok()?;
     if places > 25 {
+        return None;
+    }
+    let mantissa = text.get(start..)?;
+    let (head, last) = mantissa.split_at_checked(mantissa.len().checked_sub(1)?)?;
+    let last = last.parse::<u8>().ok().filter(|digit| digit % 2 == 1)?;
+    // Two texts of 15 digits or fewer never read as one number.
+    if mantissa.bytes().filter(u8::is_ascii_digit).count() < 16 {
         return None;
     }
     // No integer has more digits than this, and no number that came so far.

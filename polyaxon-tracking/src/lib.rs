@@ -83,6 +83,7 @@ mod kind;
 mod layer;
 mod line;
 mod lineage;
+mod mailbox;
 mod metrics;
 mod name;
 mod outputs;

@@ -2,17 +2,61 @@
 
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
+use jiff::tz::Offset;
+
 use crate::kind::ArtifactKind;
-use crate::metrics::Stamp;
+use crate::metrics::{Stamp, Time};
 use crate::{float, time};
 
 /// Appends one value of a metric.
 ///
 /// Every event begins with its line break: so files end without one, and an event that follows a
 /// line which was cut off begins a line of its own.
-pub(crate) fn push_number(text: &mut String, stamp: Stamp, value: f64) {
-    push_fields(text, stamp);
+pub(crate) fn push_number(text: &mut String, clock: &mut Clock, stamp: Stamp, value: f64) {
+    text.push('\n');
+    if let Some(step) = stamp.step {
+        push_step(text, step);
+    }
+    text.push('|');
+    clock.push(text, stamp);
+    text.push('|');
     float::push(text, value);
+}
+
+/// The text of the second that was written last: the next value is of the same one, as a rule.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    second: Option<(i64, Offset)>,
+    /// Up to the fraction, and after it.
+    date: String,
+    offset: String,
+}
+
+impl Clock {
+    fn push(&mut self, text: &mut String, stamp: Stamp) {
+        let (second, fraction) = match stamp.time {
+            // Before 1970, seconds are counted downwards.
+            Time::Instant(instant) if instant >= Timestamp::UNIX_EPOCH => {
+                (instant.as_second(), instant.subsec_nanosecond())
+            }
+            _ => {
+                let (time, offset) = stamp.civil();
+                return time::push_civil(text, time, offset, ' ');
+            }
+        };
+        let second = (second, stamp.offset);
+        if self.second != Some(second) {
+            self.second = Some(second);
+            self.date.clear();
+            time::push_second(&mut self.date, stamp.civil().0, ' ');
+            self.offset.clear();
+            time::push_offset(&mut self.offset, stamp.offset);
+        }
+        text.push_str(&self.date);
+        time::push_fraction(text, fraction);
+        text.push_str(&self.offset);
+    }
 }
 
 /// Appends one event of any other kind. `payload` is JSON, but for texts and pages, which are kept
@@ -32,7 +76,8 @@ pub(crate) fn push_payload(text: &mut String, kind: ArtifactKind, stamp: Stamp, 
         return;
     }
     text.push_str("\n{\"timestamp\": \"");
-    time::push_civil(text, stamp.time, stamp.offset, ' ');
+    let (time, offset) = stamp.civil();
+    time::push_civil(text, time, offset, ' ');
     text.push_str("\", \"step\": ");
     match stamp.step {
         Some(step) => push_step(text, step),
@@ -48,8 +93,9 @@ fn push_fields(text: &mut String, stamp: Stamp) {
     if let Some(step) = stamp.step {
         push_step(text, step);
     }
+    let (time, offset) = stamp.civil();
     text.push('|');
-    time::push_civil(text, stamp.time, stamp.offset, ' ');
+    time::push_civil(text, time, offset, ' ');
     text.push('|');
 }
 
@@ -99,6 +145,51 @@ mod tests {
     }
 
     #[test]
+    fn one_clock_writes_any_times_after_each_other() {
+        let civil = "2024-01-02T03:04:05.75".parse().unwrap();
+        let at = |instant: &str| At::step(1).timestamp(instant.parse().unwrap());
+        let hour = |at: At| at.offset(Offset::constant(1));
+        let table = [
+            (at("2024-01-02T03:04:05Z"), "2024-01-02 03:04:05+00:00"),
+            (
+                at("2024-01-02T03:04:05.5Z"),
+                "2024-01-02 03:04:05.500000+00:00",
+            ),
+            (
+                hour(at("2024-01-02T03:04:05.5Z")),
+                "2024-01-02 04:04:05.500000+01:00",
+            ),
+            (
+                at("2024-01-02T03:04:06.000001Z"),
+                "2024-01-02 03:04:06.000001+00:00",
+            ),
+            (At::step(1).civil(civil), "2024-01-02 03:04:05.750000"),
+            (
+                at("2024-01-02T03:04:06.25Z"),
+                "2024-01-02 03:04:06.250000+00:00",
+            ),
+            (
+                at("1970-01-01T00:00:00.25Z"),
+                "1970-01-01 00:00:00.250000+00:00",
+            ),
+            (
+                at("1969-12-31T23:59:59.75Z"),
+                "1969-12-31 23:59:59.750000+00:00",
+            ),
+            (
+                hour(at("1969-12-31T23:59:59.75Z")),
+                "1970-01-01 00:59:59.750000+01:00",
+            ),
+        ];
+        let mut clock = Clock::default();
+        for (at, expected) in table {
+            let mut text = String::new();
+            push_number(&mut text, &mut clock, at.stamp().unwrap(), 0.5);
+            assert_eq!(text, format!("\n1|{expected}|0.5"));
+        }
+    }
+
+    #[test]
     fn an_event_is_a_line_break_and_three_fields() {
         let table = [
             (Some(-1), "\n-1|2024-01-02 03:04:05.500000+00:00|0.5"),
@@ -110,7 +201,7 @@ mod tests {
         ];
         for (step, expected) in table {
             let mut text = String::new();
-            push_number(&mut text, at(step), 0.5);
+            push_number(&mut text, &mut Clock::default(), at(step), 0.5);
             assert_eq!(text, expected);
         }
     }

@@ -29,7 +29,7 @@ pub struct At {
 
 /// A point on the time line, or on a clock of which nobody knows the zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Time {
+pub(crate) enum Time {
     Instant(Timestamp),
     Civil(DateTime),
 }
@@ -82,23 +82,24 @@ impl At {
     /// The values for the file. The clock is read here, in the caller.
     pub(crate) fn stamp(self) -> Result<Stamp, Error> {
         let time = self.time.unwrap_or_else(|| Time::Instant(Timestamp::now()));
-        let (time, offset) = match time {
-            Time::Instant(instant) => (self.offset.to_datetime(instant), Some(self.offset)),
-            Time::Civil(time) => (time, None),
-        };
-        // Year zero and those before it cannot be read by the platform.
-        if time.year() < 1 {
-            return Err(Error::OutOfRange {
-                what: "the timestamp",
-                given: time.to_string(),
-                range: "the years 1 to 9999",
-            });
-        }
-        Ok(Stamp {
+        let stamp = Stamp {
             step: self.step,
             time,
-            offset,
-        })
+            offset: self.offset,
+        };
+        // Year zero and those before it cannot be read by the platform. Instants of nowadays are
+        // not made a date here, only to see that.
+        if !matches!(time, Time::Instant(instant) if instant > Timestamp::UNIX_EPOCH) {
+            let (time, _) = stamp.civil();
+            if time.year() < 1 {
+                return Err(Error::OutOfRange {
+                    what: "the timestamp",
+                    given: time.to_string(),
+                    range: "the years 1 to 9999",
+                });
+            }
+        }
+        Ok(stamp)
     }
 }
 
@@ -163,9 +164,19 @@ metric_value! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
     pub(crate) step: Option<i128>,
-    pub(crate) time: DateTime,
-    /// None where nobody knows it.
-    pub(crate) offset: Option<Offset>,
+    pub(crate) time: Time,
+    /// With which an instant is written.
+    pub(crate) offset: Offset,
+}
+
+impl Stamp {
+    /// Date and time of day, and the offset, where somebody knows it.
+    pub(crate) fn civil(self) -> (DateTime, Option<Offset>) {
+        match self.time {
+            Time::Instant(instant) => (self.offset.to_datetime(instant), Some(self.offset)),
+            Time::Civil(time) => (time, None),
+        }
+    }
 }
 
 #[cfg(test)]

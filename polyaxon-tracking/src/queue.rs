@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
 
 use polyaxon_client::runs::RunStatus;
 use tokio::runtime::Handle;
@@ -14,6 +13,7 @@ use crate::artifact::{Reference, RunFolder};
 use crate::error::Error;
 use crate::files::Source;
 use crate::kind::SeriesKey;
+use crate::mailbox::{Inbox, Outbox, mailbox};
 use crate::metrics::Stamp;
 use crate::name::Name;
 use crate::plan::Plan;
@@ -36,13 +36,20 @@ pub(crate) enum Command {
     Progress(f64),
     /// A status with its reason and message.
     Status(RunStatus, String, Option<String>),
-    Artifact(Name, Reference),
+    Artifact(Name, Box<Reference>),
     Copy(Box<Copying>),
     /// Write all that came before, and say whether it worked.
     Flush(oneshot::Sender<Result<(), Error>>),
     End(Ending, oneshot::Sender<Report>),
     /// Nobody is there any more to end the run.
     Abandon,
+}
+
+impl Command {
+    /// Whether somebody waits until it is carried out.
+    pub(crate) fn is_urgent(&self) -> bool {
+        matches!(self, Self::Flush(_) | Self::End(..) | Self::Abandon)
+    }
 }
 
 /// A file or folder that comes into the run's folder, or is made there, and what is logged once it is there.
@@ -115,7 +122,7 @@ pub(crate) struct Queue {
 /// What can hand commands over, and does not keep the run from being dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueIntake {
-    commands: Sender<Command>,
+    commands: Outbox,
     room: Arc<Room>,
 }
 
@@ -129,17 +136,21 @@ pub(crate) struct Permit<'a> {
 impl Permit<'_> {
     /// Hands them over; as many as room was reserved for.
     pub(crate) fn send(mut self, commands: impl IntoIterator<Item = Command>) -> Result<(), Error> {
-        for command in commands {
-            self.queue.control(command)?;
-            self.count -= 1;
+        match self.queue.commands.send(commands) {
+            true => {
+                self.count = 0;
+                Ok(())
+            }
+            false => Err(Error::RuntimeGone),
         }
-        Ok(())
     }
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        self.queue.room.give_back(self.count);
+        if self.count > 0 {
+            self.queue.room.give_back(self.count);
+        }
     }
 }
 
@@ -151,7 +162,7 @@ impl Queue {
     pub(crate) async fn start(plan: Plan, panics: LastPanic) -> Result<(Self, RunFolder), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let room = Arc::new(Room::of(plan.capacity));
-        let (commands, receiver) = mpsc::channel();
+        let (commands, mut inbox) = mailbox(plan.capacity);
         let (opened, is_open) = oneshot::channel();
         // Made here and not in the task, which may never be polled before the runtime ends.
         let abandon = AbandonOnDrop(commands.clone());
@@ -177,7 +188,7 @@ impl Queue {
                         tracing::error!(%error, "a run cannot be sent: no thread");
                     }
                 }
-                write(&plan, &receiver, opened, |plan| {
+                write(&plan, &mut inbox, opened, |plan| {
                     Writer::open(plan, room, mail, panics)
                 });
             });
@@ -201,7 +212,10 @@ impl QueueIntake {
 
     /// Hands a command over that needs no room.
     pub(crate) fn control(&self, command: Command) -> Result<(), Error> {
-        self.commands.send(command).map_err(|_| Error::RuntimeGone)
+        match self.commands.send([command]) {
+            true => Ok(()),
+            false => Err(Error::RuntimeGone),
+        }
     }
 }
 
@@ -215,7 +229,7 @@ impl Drop for Queue {
 
 fn write(
     plan: &Plan,
-    commands: &Receiver<Command>,
+    commands: &mut Inbox,
     opened: oneshot::Sender<Result<RunFolder, Error>>,
     open: impl FnOnce(&Plan) -> Result<Writer, Error>,
 ) {
@@ -234,10 +248,10 @@ fn write(
 /// Without that, the end of a runtime would wait for ever for the writer of a run that is kept
 /// elsewhere, in a static for example.
 #[derive(Debug)]
-struct AbandonOnDrop(Sender<Command>);
+struct AbandonOnDrop(Outbox);
 
 impl Drop for AbandonOnDrop {
     fn drop(&mut self) {
-        let _ = self.0.send(Command::Abandon);
+        self.0.send([Command::Abandon]);
     }
 }

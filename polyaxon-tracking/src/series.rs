@@ -212,7 +212,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::line::push_number;
+    use crate::line::{Clock, push_number};
     use crate::metrics::At;
 
     fn read(bytes: &[u8]) -> Option<MetricSeries> {
@@ -288,7 +288,7 @@ mod tests {
             for (step, micros, value) in events {
                 let instant = Timestamp::from_microsecond(micros).unwrap();
                 let at = step.map_or(At::now(), At::step).timestamp(instant);
-                push_number(&mut text, at.stamp().unwrap(), value);
+                push_number(&mut text, &mut Clock::default(), at.stamp().unwrap(), value);
                 expected.push((step, Some(instant), value.to_bits()));
             }
             let series = read(text.as_bytes()).unwrap();
@@ -314,7 +314,7 @@ mod tests {
             let mut text = String::from(HEADER);
             for step in 0..count {
                 let at = At::step(i128::try_from(step).unwrap()).timestamp(Timestamp::UNIX_EPOCH);
-                push_number(&mut text, at.stamp().unwrap(), 0.125);
+                push_number(&mut text, &mut Clock::default(), at.stamp().unwrap(), 0.125);
             }
             let cut = cut.min(text.len());
             let series = read(&text.as_bytes()[..cut]).unwrap();

@@ -13,6 +13,15 @@ pub(crate) fn push(text: &mut String, instant: Timestamp, separator: char) {
 
 /// As [`push`], of a time with an offset, or with none.
 pub(crate) fn push_civil(text: &mut String, at: DateTime, offset: Option<Offset>, separator: char) {
+    push_second(text, at, separator);
+    push_fraction(text, at.subsec_nanosecond());
+    if let Some(offset) = offset {
+        push_offset(text, offset);
+    }
+}
+
+/// The date and the time of day, without its fraction of a second.
+pub(crate) fn push_second(text: &mut String, at: DateTime, separator: char) {
     let two = |part: i8| u32::from(part.unsigned_abs());
     push_digits(text, at.year().unsigned_abs().into(), 1000);
     for (before, part) in [
@@ -25,21 +34,27 @@ pub(crate) fn push_civil(text: &mut String, at: DateTime, offset: Option<Offset>
         text.push(before);
         push_digits(text, two(part), 10);
     }
-    let micros = at.subsec_nanosecond().unsigned_abs() / 1000;
+}
+
+/// The fraction of a second, of which these are the nanoseconds.
+pub(crate) fn push_fraction(text: &mut String, nanoseconds: i32) {
+    let micros = nanoseconds.unsigned_abs() / 1000;
     if micros != 0 {
         text.push('.');
         push_digits(text, micros, 100_000);
     }
-    let Some(seconds) = offset.map(Offset::seconds) else {
-        return;
-    };
+}
+
+/// The offset from UTC.
+pub(crate) fn push_offset(text: &mut String, offset: Offset) {
+    let seconds = offset.seconds();
     let sign = if seconds < 0 { '-' } else { '+' };
     let seconds = seconds.unsigned_abs();
     text.push(sign);
     push_digits(text, seconds / 3600, 10);
     text.push(':');
     push_digits(text, seconds / 60 % 60, 10);
-    if seconds % 60 != 0 {
+    if !seconds.is_multiple_of(60) {
         text.push(':');
         push_digits(text, seconds % 60, 10);
     }

@@ -6,17 +6,18 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
+use crate::ArtifactKind;
 use crate::artifact::RunFolder;
 use crate::error::Error;
 use crate::files::{self, Source};
 use crate::kind::{EXTENSION, Place, SeriesKey};
-use crate::line::push_number;
+use crate::line::{Clock, push_number};
 use crate::lineage::Lineages;
+use crate::mailbox::Inbox;
 use crate::metrics::At;
 use crate::name::Name;
 use crate::plan::{Duties, Plan};
@@ -35,8 +36,8 @@ mod lines;
 mod progress;
 mod summaries;
 
-/// How many commands are read from the queue before the files are written. Whatever waits up to
-/// this many becomes one write a file.
+/// How many commands are carried out before the files are written. Whatever waits up to this many
+/// becomes one write a file.
 const BATCH: usize = 8192;
 
 /// How often the metadata files are written while the run goes on, and how soon a write that
@@ -69,6 +70,9 @@ pub(crate) struct Writer {
     lost: Vec<Unwritten>,
     /// One line of text at a time is made here.
     line: String,
+    clock: Clock,
+    /// The kind of the last event, where the record has its marks: this is asked for every value.
+    marked: Option<ArtifactKind>,
 }
 
 impl Writer {
@@ -103,6 +107,8 @@ impl Writer {
             written: 0,
             lost: Vec::new(),
             line: String::new(),
+            clock: Clock::default(),
+            marked: None,
         };
         if let (Some(mail), true) = (&writer.mail, plan.resumes()) {
             for change in writer.record.changes() {
@@ -129,27 +135,20 @@ impl Writer {
     }
 
     /// Carries out commands until the run ends, or nobody is there to end it.
-    pub(crate) fn run(mut self, commands: &Receiver<Command>) {
+    pub(crate) fn run(mut self, commands: &mut Inbox) {
         loop {
             self.sample_if_due();
             self.write_lines(Tries::Due);
             self.write_metadata_if_due();
-            let command = match self.wake() {
-                None => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(wait) => commands.recv_timeout(wait),
-            };
-            let goes_on = match command {
-                Ok(command) => self.carry_out(command, commands),
-                Err(RecvTimeoutError::Timeout) => ControlFlow::Continue(()),
-                Err(RecvTimeoutError::Disconnected) => return self.abandon(commands),
-            };
-            // Take what else is there: it goes into the same writes.
-            let mut more = commands.try_iter().take(BATCH);
-            let goes_on = goes_on
-                .is_continue()
-                .then(|| more.try_for_each(|command| self.carry_out(command, commands)));
-            if goes_on.is_none_or(|flow| flow.is_break()) {
-                return;
+            commands.wait(self.wake());
+            // They all go into the same writes.
+            for _ in 0..BATCH {
+                let Some(command) = commands.next_taken() else {
+                    break;
+                };
+                if self.carry_out(command, commands).is_break() {
+                    return;
+                }
             }
         }
     }
@@ -165,15 +164,15 @@ impl Writer {
         Some(next.saturating_duration_since(Instant::now()))
     }
 
-    fn carry_out(&mut self, command: Command, commands: &Receiver<Command>) -> ControlFlow<()> {
+    fn carry_out(&mut self, command: Command, commands: &mut Inbox) -> ControlFlow<()> {
         match command {
             Command::Value(name, stamp, value) => {
                 self.line.clear();
-                push_number(&mut self.line, stamp, value);
-                let key = SeriesKey::event(crate::ArtifactKind::Metric, name);
+                push_number(&mut self.line, &mut self.clock, stamp, value);
+                let key = SeriesKey::event(ArtifactKind::Metric, name);
                 self.lines.push(key, &self.line, Some(value));
                 self.record_changed = true;
-                self.mark(crate::ArtifactKind::Metric.flags());
+                self.mark_events(ArtifactKind::Metric);
             }
             Command::Begin => {
                 if let Some(mail) = &self.mail {
@@ -202,7 +201,7 @@ impl Writer {
                 }
                 self.room.give_back(1);
             }
-            Command::Artifact(name, reference) => self.refer(&name, reference),
+            Command::Artifact(name, reference) => self.refer(&name, *reference),
             Command::Copy(copying) => self.copy(*copying),
             Command::Flush(answer) => match (self.flush(), &self.mail) {
                 (Ok(()), Some(mail)) => mail.flush(answer),
@@ -219,7 +218,7 @@ impl Writer {
             Command::Abandon => {
                 self.room.close();
                 // What callers on other threads are handing over this very moment comes along.
-                for command in commands.try_iter() {
+                while let Some(command) = commands.next_there() {
                     if !matches!(command, Command::Abandon) {
                         self.carry_out(command, commands)?;
                     }
@@ -234,9 +233,16 @@ impl Writer {
     /// Appends a line that is no number.
     fn push_line(&mut self, key: SeriesKey, line: &str) {
         if let Place::Events(kind) = key.place {
-            self.mark(kind.flags());
+            self.mark_events(kind);
         }
         self.lines.push(key, line, None);
+    }
+
+    fn mark_events(&mut self, kind: ArtifactKind) {
+        if self.marked != Some(kind) {
+            self.mark(kind.flags());
+            self.marked = Some(kind);
+        }
     }
 
     /// Tells the platform's pages to look for things of some kind.
@@ -263,6 +269,8 @@ impl Writer {
         }
         self.record.apply(change);
         self.record_changed = true;
+        // It may have said otherwise.
+        self.marked = None;
     }
 
     fn refer(&mut self, name: &Name, reference: crate::artifact::Reference) {
@@ -307,7 +315,7 @@ impl Writer {
         };
         for (name, value) in sampler.sample() {
             self.line.clear();
-            push_number(&mut self.line, stamp, value);
+            push_number(&mut self.line, &mut self.clock, stamp, value);
             let key = SeriesKey {
                 place: Place::Resources,
                 name: Name::of_ours(name),
@@ -316,7 +324,7 @@ impl Writer {
         }
     }
 
-    fn abandon(&mut self, commands: &Receiver<Command>) {
+    fn abandon(&mut self, commands: &mut Inbox) {
         let ending = Ending::dropped(self.panics.take());
         let report = self.finish(&ending, Patience::Short);
         tracing::warn!(
@@ -325,7 +333,7 @@ impl Writer {
             "a tracked run was dropped without being ended; it is recorded as failed"
         );
         log_unread(&report);
-        let late = commands.try_iter().count();
+        let late = std::iter::from_fn(|| commands.next_there()).count();
         if late > 0 {
             tracing::error!(late, "logged while the runtime ended, and lost");
         }

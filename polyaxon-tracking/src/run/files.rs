@@ -70,7 +70,7 @@ impl TrackedRun {
         let mut intake = self.intake()?;
         let permit = self.sink().reserve(1)?;
         let name = intake.names.claim_one(NameUse::Artifact, &name)?;
-        permit.send([Command::Artifact(name, reference)])
+        permit.send([Command::Artifact(name, Box::new(reference))])
     }
 
     /// Copies a file or folder into the run's outputs, below `folder` (empty for the outputs
