@@ -334,7 +334,7 @@ impl SandboxWorkspace {
         Ok(place)
     }
 
-    async fn remove_folder(&self) -> Result<(), polyaxon_sandbox::Error> {
+    async fn remove_folder(&self) -> Result<(), Error> {
         self.fs().rm_all(&self.root).await?;
         let mark = format!("{}{MARK}", self.root);
         self.fs().rm_all(mark).await
