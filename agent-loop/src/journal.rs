@@ -11,7 +11,7 @@
 //! | `prev` | the first 16 bytes of the SHA-256 of the line before, without its line feed, as hex; 32 zeros in the first line |
 //! | `kind` | what it is: see [`Event`] |
 //! | `body` | the event itself, or |
-//! | `blob` | the SHA-256 of the body where it has more than 8 KiB; it is in `blobs/<sha256>` |
+//! | `blob` | the SHA-256 of the body where it has more than 32 KiB; it is in `blobs/<sha256>` |
 //! | `ext` | `true` in a line that a reader may pass over where it does not know its kind |
 //!
 //! What has an effect is written down before it is done (`intent`), synced together with the reply
@@ -37,6 +37,53 @@ pub use record::{
 use crate::digest::Digest;
 
 /// Keeps the records of an attempt. The first error ends the attempt.
+///
+/// # Examples
+/// A journal that keeps nothing but the kinds of its records, and how well they have to be kept:
+/// ```
+/// use std::io;
+/// use std::sync::{Arc, Mutex};
+/// use agent_loop::journal::{Durability, Journal, Record};
+/// use agent_loop::{
+///     Attempt, Budget, ExecReceipt, MemoryWorkspace, Paths, ScriptedModel, Task, UnittestAcceptance,
+/// };
+///
+/// #[derive(Clone, Default)]
+/// struct Kinds(Arc<Mutex<Vec<(&'static str, Durability)>>>);
+///
+/// impl Journal for Kinds {
+///     fn append(&mut self, record: &Record, durability: Durability) -> io::Result<()> {
+///         let mut kinds = self.0.lock().map_err(|error| io::Error::other(error.to_string()))?;
+///         kinds.push((record.event.kind(), durability));
+///         Ok(())
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// # let task = Task::new("amounts", "total(xs) must return the sum of xs.")
+/// #     .file("amounts.py", "def total(xs):\n    return 0\n")?;
+/// # let workspace = MemoryWorkspace::new(|_spec, _files| Ok(ExecReceipt::exited(0)));
+/// # let acceptance = UnittestAcceptance::new("test_amounts.py", "…", 2)?;
+/// # let paths = Paths::editable(["amounts.py"])?;
+/// let model = ScriptedModel::new([
+///     r#"{"action":"write","path":"amounts.py","content":"def total(xs):\n    return sum(xs)\n"}"#,
+/// ]);
+/// let kinds = Kinds::default();
+/// Attempt::new(task, model, workspace, acceptance, paths)
+///     .budget(Budget::default().turns(1))
+///     .journal(kinds.clone())
+///     .drive()
+///     .await?;
+///
+/// let kinds = kinds.0.lock().unwrap();
+/// assert_eq!(kinds.first(), Some(&("started", Durability::Buffered)));
+/// // The intent of the write is on the disk before it is done, and its receipt before anything else.
+/// assert!(kinds.windows(2).any(|pair| pair
+///     == [("intent", Durability::Synced), ("receipt", Durability::Synced)]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Journal: Send {
     /// Adds a record. With [`Durability::Synced`] it has to be on the disk, with all before it,
     /// when the call returns.
@@ -62,6 +109,51 @@ pub enum Durability {
 }
 
 /// Watches an attempt: it sees every record after it was kept. It cannot fail and has no say.
+///
+/// [`observer_fn`] makes one of a function. A type of one's own can tell the records of an earlier
+/// program apart.
+///
+/// # Examples
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use agent_loop::journal::{Event, Observer, Record};
+///
+/// /// Counts the verdicts of this program's checks.
+/// #[derive(Default)]
+/// struct Verdicts(AtomicU32);
+///
+/// impl Observer for Verdicts {
+///     fn on(&self, record: &Record) {
+///         if let Event::Judged(_) = record.event {
+///             self.0.fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+///
+///     fn played(&self, _record: &Record) {}
+/// }
+///
+/// # use std::sync::Arc;
+/// # use agent_loop::{
+/// #     Attempt, ExecReceipt, MemoryWorkspace, Paths, ScriptedModel, Task, UnittestAcceptance,
+/// # };
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// # let task = Task::new("amounts", "total(xs) must return the sum of xs.")
+/// #     .file("amounts.py", "def total(xs):\n    return sum(xs)\n")?;
+/// # let model = ScriptedModel::new([r#"{"action":"check"}"#, r#"{"action":"finish"}"#]);
+/// # let workspace = MemoryWorkspace::new(|_spec, _files| {
+/// #     Ok(ExecReceipt::exited(0).stderr("Ran 2 tests in 0.001s\n\nOK\n"))
+/// # });
+/// # let acceptance = UnittestAcceptance::new("test_amounts.py", "…", 2)?;
+/// # let attempt =
+/// #     Attempt::new(task, model, workspace, acceptance, Paths::editable(["amounts.py"])?)
+/// #         .allow_checks(true);
+/// let verdicts = Arc::new(Verdicts::default());
+/// attempt.observer(Arc::clone(&verdicts)).drive().await?;
+/// assert_eq!(verdicts.0.load(Ordering::Relaxed), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Observer: Send + Sync {
     /// Sees a record.
     fn on(&self, record: &Record);

@@ -15,8 +15,9 @@ use crate::evidence;
 pub(super) const FILE_NAME: &str = "actions.jsonl";
 /// The folder of the bodies that are too large for a line.
 pub(super) const BLOBS: &str = "blobs";
-/// The largest body of a line, in bytes.
-pub(super) const MAX_INLINE: usize = 8 * 1024;
+/// The largest body of a line, in bytes. A blob is a file of its own, with two syncs of its own, so
+/// that source files of common sizes are better in their line.
+pub(super) const MAX_INLINE: usize = 32 * 1024;
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
 

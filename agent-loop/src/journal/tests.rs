@@ -4,6 +4,7 @@ use std::fs;
 
 use proptest::prelude::*;
 
+use super::file::MAX_INLINE;
 use super::*;
 use crate::evidence::RunDir;
 use crate::manifest::File;
@@ -43,6 +44,9 @@ fn known(journal: &ReadJournal) -> Vec<Record> {
         .collect()
 }
 
+/// Too large for a line.
+const LARGE: usize = MAX_INLINE + 1;
+
 fn no_blobs(_: &Digest) -> io::Result<Vec<u8>> {
     Err(io::ErrorKind::NotFound.into())
 }
@@ -61,7 +65,7 @@ fn damaged(error: CorruptJournal) -> (usize, usize, String) {
 #[tokio::test]
 async fn what_was_written_is_read_back() {
     // Line ends and separators of every kind, and more than fits into a line.
-    let odd = format!("{RIGHT}# \r\n\u{2028}\u{85}\x0c{}\n", "x".repeat(9000));
+    let odd = format!("{RIGHT}# \r\n\u{2028}\u{85}\x0c{}\n", "x".repeat(LARGE));
     for content in [RIGHT, &odd] {
         let (folder, outcome, records) = recorded(content).await;
         assert!(outcome.is_accepted());
@@ -181,7 +185,7 @@ async fn a_line_that_is_missing_or_moved_is_seen() {
 
 #[tokio::test]
 async fn a_blob_has_to_be_there_and_to_be_itself() {
-    let (folder, _, _) = recorded(&format!("{RIGHT}#{}\n", "x".repeat(9000))).await;
+    let (folder, _, _) = recorded(&format!("{RIGHT}#{}\n", "x".repeat(LARGE))).await;
     let blob = fs::read_dir(folder.path().join("blobs"))
         .unwrap()
         .next()
@@ -255,7 +259,7 @@ async fn nothing_follows_a_record_that_failed() {
     journal.append(&records[0], Durability::Synced).unwrap();
     // A record that needs the folder of blobs, where a file is in the way.
     fs::write(folder.path().join("blobs"), "").unwrap();
-    let tree = [(path("a"), File::new("x".repeat(9000)))]
+    let tree = [(path("a"), File::new("x".repeat(LARGE)))]
         .into_iter()
         .collect();
     let Event::Receipt(mut receipt) = records[2].event.clone() else {

@@ -105,61 +105,95 @@ fn files(root: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// By default every 211th byte; `AGENT_LOOP_TAMPER=1` takes each.
-#[test]
-fn no_byte_of_any_file_can_be_changed_cut_or_added() {
-    let step = how_many("AGENT_LOOP_TAMPER", 211);
-    let mut script = accepted();
-    // Large enough for a blob.
-    let large = format!("{RIGHT}# {}\n", "x".repeat(9000));
-    script[4] = write("amounts.py", &large);
-    let folder = recorded(script, |attempt| attempt);
-    assert!(verify(folder.path()).unwrap().proves_acceptance());
-    let mut names = Vec::new();
+/// Changes a file of a run that is proved: each `step`th byte, cuts, more at its end, no file.
+/// Answers how many changes were made.
+fn tamper(folder: &Path, name: &str, bytes: &[u8], step: usize) -> usize {
+    let path = folder.join(name);
     let mut count = 0;
-    let mut tampered = |name: &str, path: &Path, bytes: &[u8], how: &str| {
-        fs::write(path, bytes).unwrap();
-        let verification = verify(folder.path()).unwrap();
+    let mut tampered = |bytes: &[u8], how: &str| {
+        fs::write(&path, bytes).unwrap();
+        let verification = verify(folder).unwrap();
         assert!(!verification.proves_acceptance(), "{name}: {how}");
         assert!(!verification.is_consistent(), "{name}: {how}");
         count += 1;
     };
-    for (name, bytes) in files(folder.path()) {
-        let path = folder.path().join(&name);
-        for at in (0..bytes.len()).step_by(step) {
-            for mask in [1, 0x20, 0x80] {
-                let mut changed = bytes.clone();
-                changed[at] ^= mask;
-                tampered(&name, &path, &changed, &format!("byte {at} xor {mask}"));
-            }
-            tampered(&name, &path, &bytes[..at], &format!("cut at {at}"));
-            let mut missing = bytes.clone();
-            missing.remove(at);
-            tampered(&name, &path, &missing, &format!("byte {at} is missing"));
+    for at in (0..bytes.len()).step_by(step) {
+        for mask in [1, 0x20, 0x80] {
+            let mut changed = bytes.to_vec();
+            changed[at] ^= mask;
+            tampered(&changed, &format!("byte {at} xor {mask}"));
         }
-        for more in [b"\n".as_slice(), b" ", b"\0", b"{}\n"] {
-            let longer = [&bytes, more].concat();
-            tampered(&name, &path, &longer, &format!("{more:?} at its end"));
-        }
-        fs::remove_file(&path).unwrap();
-        if name == "actions.jsonl" {
-            verify(folder.path()).unwrap_err();
-        } else {
-            let verification = verify(folder.path()).unwrap();
-            // Without the description of the evaluator nothing is wrong, and nothing is proved. The
-            // page can be made again.
-            let is_page = name == "report.html";
-            let is_consistent = name == "acceptance.json" || is_page;
-            assert_eq!(verification.is_consistent(), is_consistent, "{name}");
-            assert_eq!(verification.proves_acceptance(), is_page, "{name}");
-        }
-        fs::write(&path, &bytes).unwrap();
-        names.push(name);
+        tampered(&bytes[..at], &format!("cut at {at}"));
+        let mut missing = bytes.to_vec();
+        missing.remove(at);
+        tampered(&missing, &format!("byte {at} is missing"));
     }
-    assert!(verify(folder.path()).unwrap().proves_acceptance());
-    let blobs = names.iter().filter(|name| name.starts_with("blobs/"));
-    assert!(blobs.count() > 0, "{names:?}");
+    for more in [b"\n".as_slice(), b" ", b"\0", b"{}\n"] {
+        tampered(&[bytes, more].concat(), &format!("{more:?} at its end"));
+    }
+    fs::remove_file(&path).unwrap();
+    if name == "actions.jsonl" {
+        verify(folder).unwrap_err();
+    } else {
+        let verification = verify(folder).unwrap();
+        // Without the description of the evaluator nothing is wrong, and nothing is proved. The
+        // page can be made again.
+        let is_page = name == "report.html";
+        let is_consistent = name == "acceptance.json" || is_page;
+        assert_eq!(verification.is_consistent(), is_consistent, "{name}");
+        assert_eq!(verification.proves_acceptance(), is_page, "{name}");
+    }
+    fs::write(&path, bytes).unwrap();
+    count
+}
+
+/// By default every 211th byte; `AGENT_LOOP_TAMPER=1` takes each.
+#[test]
+fn no_byte_of_any_file_can_be_changed_cut_or_added() {
+    let step = how_many("AGENT_LOOP_TAMPER", 211);
+    let folder = recorded(accepted(), |attempt| attempt);
+    let folder = folder.path();
+    assert!(verify(folder).unwrap().proves_acceptance());
+    let files = files(folder);
+    let names: Vec<&str> = files.iter().map(|(name, _)| &**name).collect();
+    let wanted = [
+        "acceptance.json",
+        "actions.jsonl",
+        "files/amounts.py",
+        "files/test_amounts.py",
+        "outcome.json",
+        "patch.diff",
+        "report.html",
+        "workspace.json",
+    ];
+    assert_eq!(names, wanted);
+    let changes = files
+        .iter()
+        .map(|(name, bytes)| tamper(folder, name, bytes, step));
+    let count: usize = changes.sum();
+    assert!(verify(folder).unwrap().proves_acceptance());
     println!("{count} changes in {} files, each found", names.len());
+}
+
+/// A body that is too large for a line is in a file of its own, and as safe there.
+#[test]
+fn no_blob_can_be_changed_cut_or_added_to() {
+    let mut script = accepted();
+    script[4] = write(
+        "amounts.py",
+        &format!("{RIGHT}# {}\n", "x".repeat(32 * 1024)),
+    );
+    let folder = recorded(script, |attempt| attempt);
+    let folder = folder.path();
+    assert!(verify(folder).unwrap().proves_acceptance());
+    let files = files(folder);
+    let blobs = files.iter().filter(|(name, _)| name.starts_with("blobs/"));
+    let changes: Vec<usize> = blobs
+        .map(|(name, bytes)| tamper(folder, name, bytes, bytes.len() / 5))
+        .collect();
+    assert!(!changes.is_empty());
+    assert!(verify(folder).unwrap().proves_acceptance());
+    println!("{changes:?} changes in blobs, each found");
 }
 
 /// The run with other records, written anew: every line is whole and follows the one before it, and
