@@ -70,6 +70,7 @@ use crate::digest::Digest;
 /// ]);
 /// let kinds = Kinds::default();
 /// Attempt::new(task, model, workspace, acceptance, paths)
+///     .allow_checks(true)
 ///     .budget(Budget::default().turns(1))
 ///     .journal(kinds.clone())
 ///     .drive()
