@@ -117,7 +117,8 @@ pub async fn what_was_written_before_the_attachment_is_replayed(sandbox: &Sandbo
 /// SB-52: the size is part of create, a resize before the attachment is kept, the last one wins.
 pub async fn a_size_is_seen_by_the_program_however_early_it_comes(sandbox: &SandboxClient) {
     let ptys = sandbox.pty();
-    let line = "sleep .2; stty size; read a; stty size; read a";
+    // It waits for the size, however long the two calls take to come.
+    let line = "until [ \"$(stty size)\" = \"40 120\" ]; do sleep .05; done; stty size; read a; stty size; read a";
     let created = ptys.create(&script(line).size(100, 30)).await.unwrap();
     assert_eq!((created.cols, created.rows), (100, 30));
     ptys.resize(&created.pty_id, 110, 35).await.unwrap();
