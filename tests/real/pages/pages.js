@@ -33,26 +33,37 @@ const ARGUMENTS = [
 
 const shown = (page) => page.evaluate(() => document.body.innerText);
 
-/// What is written in a table that follows the pointer: `Name Value`, then a row a chart line.
+/// What is written in a table that follows the pointer: `Name Value`, then a row a chart line. A
+/// chart that is drawn anew meanwhile is gone for a moment: then all are looked at again.
 async function points(page, names) {
   const found = Object.fromEntries(names.map((name) => [name, []]));
-  for (const chart of await page.locator("canvas").all()) {
-    const box = await chart.boundingBox();
-    for (let x = 0; x <= box.width; x += 8) {
-      await page.mouse.move(box.x + x, box.y + box.height / 2);
-      await page.evaluate(
-        () => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))),
-      );
-      for (const line of (await shown(page)).split("\n")) {
-        const [name, value, ...more] = line.split("\t");
-        const values = found[name];
-        if (values && value && more.length === 0 && !values.includes(value)) {
-          values.push(value);
-        }
+  const deadline = Date.now() + STEP_LIMIT;
+  for (;;) {
+    let gone = false;
+    for (const chart of await page.locator("canvas").all()) {
+      const box = await chart.boundingBox({ timeout: 1000 }).catch(() => null);
+      if (box === null) gone = true;
+      else await follow(page, box, found);
+    }
+    if (!gone || Date.now() > deadline) return found;
+  }
+}
+
+/// Moves over a chart, and adds the values that are shown.
+async function follow(page, box, found) {
+  for (let x = 0; x <= box.width; x += 8) {
+    await page.mouse.move(box.x + x, box.y + box.height / 2);
+    await page.evaluate(
+      () => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))),
+    );
+    for (const line of (await shown(page)).split("\n")) {
+      const [name, value, ...more] = line.split("\t");
+      const values = found[name];
+      if (values && value && more.length === 0 && !values.includes(value)) {
+        values.push(value);
       }
     }
   }
-  return found;
 }
 
 async function look(page, { url, steps }, told) {
