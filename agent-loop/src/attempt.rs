@@ -354,16 +354,21 @@ impl Attempt {
     /// As [`drive`](Self::drive).
     pub async fn resume(mut self, folder: impl AsRef<Path>) -> Result<Outcome, Error> {
         let folder = RunDir::open(folder.as_ref()).map_err(Error::RunDir)?;
-        let (journal, read) = FileJournal::resume(folder.path()).map_err(Error::Journal)?;
+        let (journal, read) = FileJournal::open(folder.path()).map_err(Error::Journal)?;
+        let cut_tail = || {
+            FileJournal::cut_tail(folder.path(), &read)
+                .map_err(|error| Error::Journal(error.into()))
+        };
         let records: Vec<Record> = read.known().cloned().collect();
         self.run_dir = Some(folder.clone());
         self.journal = Some(Box::new(journal));
         let (mut setup, parts) = self.build()?;
         let Some(started) = records.first().and_then(Record::started) else {
-            return match records.is_empty() {
-                true => Ok(driver::drive(setup, parts).await),
-                false => Err(Error::AnotherAttempt { what: "journal" }),
-            };
+            if !records.is_empty() {
+                return Err(Error::AnotherAttempt { what: "journal" });
+            }
+            cut_tail()?;
+            return Ok(driver::drive(setup, parts).await);
         };
         setup.started.workspace_json = folder.workspace_digest();
         setup.started.provision = started.provision;
@@ -378,6 +383,7 @@ impl Attempt {
                 kind: difference.kind,
             });
         }
+        cut_tail()?;
         let torn_bytes = read.torn_tail.map_or(0, |torn| torn.len as u64);
         let seq = read.records.len() as u64;
         Ok(driver::resume(played, Resumed { torn_bytes }, seq, &records, parts).await)

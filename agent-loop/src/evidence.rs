@@ -37,7 +37,7 @@ impl RunDir {
     pub fn create(folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
         fs::create_dir_all(&folder)?;
-        if folder.join("actions.jsonl").exists() {
+        if folder.join(JOURNAL).exists() {
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 "the folder holds the journal of another attempt",
@@ -116,6 +116,8 @@ impl RunDir {
     }
 }
 
+/// What happened.
+pub(crate) const JOURNAL: &str = "actions.jsonl";
 /// What finds the workspace again.
 pub(crate) const WORKSPACE: &str = "workspace.json";
 /// What the evaluator can be made again from.

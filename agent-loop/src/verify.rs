@@ -164,7 +164,8 @@ impl Verifier {
         if let Some(played) = self.play(started, &records, &mut found) {
             self.outcome(&played, journal.chain_head, &mut found)?;
         }
-        files::workspace(&self.folder, started, &mut found);
+        files::workspace(&self.folder, started, &mut found)
+            .map_err(|error| self.unreadable(error))?;
         files::blobs(&self.folder, &mut found).map_err(|error| self.unreadable(error))?;
         files::page(&self.folder, &mut found).map_err(|error| self.unreadable(error))?;
         files::others(&self.folder, &mut found).map_err(|error| self.unreadable(error))?;

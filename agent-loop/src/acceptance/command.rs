@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counted::{Counted, Judged, not_started, timed_out};
 use super::{
-    Acceptance, At, CheckPlan, Evidence, InvalidTests, Level, Stage, Verdict, pytest, recipe,
-    report,
+    Acceptance, At, CheckPlan, Evidence, InvalidTests, Level, Verdict, pytest, recipe, report,
 };
 use crate::digest::Digest;
 use crate::manifest::File;
@@ -123,7 +122,7 @@ impl CommandAcceptance {
             dir: None,
             may_change: Vec::new(),
             search_path: recipe::SEARCH_PATH.to_owned(),
-            limit: Duration::from_secs(30),
+            limit: recipe::LIMIT,
             at: At::Here,
             hidden: false,
         }
@@ -194,8 +193,7 @@ impl CommandAcceptance {
         path: impl AsRef<str>,
         bytes: impl Into<Vec<u8>>,
     ) -> Result<Self, InvalidPath> {
-        let path = RelPath::parse(path.as_ref())?;
-        self.fixtures.push((path, File::new(bytes)));
+        self.fixtures.push(recipe::fixture(path, bytes)?);
         Ok(self)
     }
 
@@ -308,12 +306,9 @@ impl Acceptance for CommandAcceptance {
         let command = recipe::clean(&self.search_path, variables, self.argv.iter().cloned());
         let mut spec = ExecSpec::new(command).limit(self.limit);
         spec.dir.clone_from(&self.dir);
-        let mut stage = Stage::new(spec).at(self.at);
+        let mut stage = recipe::stage(spec, self.at, &self.fixtures);
         stage.tests = self.tests;
         stage.may_change.clone_from(&self.may_change);
-        for (path, file) in &self.fixtures {
-            stage = stage.fixture(path.clone(), file.clone());
-        }
         let level = match self.counter {
             Counter::None => Level::ExitCode,
             Counter::Unittest | Counter::Pytest => Level::Counted,

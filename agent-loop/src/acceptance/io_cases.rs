@@ -203,7 +203,7 @@ impl IoCases {
             cases,
             fixtures: Vec::new(),
             search_path: recipe::SEARCH_PATH.to_owned(),
-            limit: Duration::from_secs(30),
+            limit: recipe::LIMIT,
             at: At::Here,
         })
     }
@@ -224,8 +224,7 @@ impl IoCases {
         path: impl AsRef<str>,
         bytes: impl Into<Vec<u8>>,
     ) -> Result<Self, InvalidPath> {
-        let path = RelPath::parse(path.as_ref())?;
-        self.fixtures.push((path, File::new(bytes)));
+        self.fixtures.push(recipe::fixture(path, bytes)?);
         Ok(self)
     }
 
@@ -258,10 +257,7 @@ impl IoCases {
             .stdin(stdin)
             .limit(self.limit)
             .keep_bytes(KEPT);
-        let stage = Stage::new(spec).at(self.at);
-        self.fixtures.iter().fold(stage, |stage, (path, file)| {
-            stage.fixture(path.clone(), file.clone())
-        })
+        recipe::stage(spec, self.at, &self.fixtures)
     }
 
     fn stages(&self) -> Vec<Stage> {

@@ -1,5 +1,15 @@
-//! What every command of a check starts with: an empty environment, and where programs are.
+//! What every command of a check starts with: an empty environment, where programs are, a limit, and
+//! the files of the check.
 
+use std::time::Duration;
+
+use crate::acceptance::{At, Stage};
+use crate::manifest::File;
+use crate::path::{InvalidPath, RelPath};
+use crate::workspace::ExecSpec;
+
+/// How long a command may run, where nothing is said.
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
 /// The folders of a Linux image, `/usr/local` first.
 pub(super) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -21,6 +31,22 @@ pub(super) fn clean<'a>(
     command.extend(variables.map(|(name, value)| format!("{name}={value}")));
     command.extend(argv);
     command
+}
+
+/// A file of a check.
+pub(super) fn fixture(
+    path: impl AsRef<str>,
+    bytes: impl Into<Vec<u8>>,
+) -> Result<(RelPath, File), InvalidPath> {
+    Ok((RelPath::parse(path.as_ref())?, File::new(bytes)))
+}
+
+/// A stage that runs `spec` with these files.
+pub(super) fn stage(spec: ExecSpec, at: At, fixtures: &[(RelPath, File)]) -> Stage {
+    let stage = Stage::new(spec).at(at);
+    fixtures.iter().fold(stage, |stage, (path, file)| {
+        stage.fixture(path.clone(), file.clone())
+    })
 }
 
 /// Python in its isolated mode with fresh caches, and a program for it. `-I` keeps the working

@@ -91,7 +91,7 @@ impl UnittestAcceptance {
         Ok(Self {
             suites: vec![Suite::new(At::Here, path.as_ref(), tests.into(), count)?],
             search_path: recipe::SEARCH_PATH.to_owned(),
-            limit: Duration::from_secs(30),
+            limit: recipe::LIMIT,
         })
     }
 
@@ -104,9 +104,9 @@ impl UnittestAcceptance {
         path: impl AsRef<str>,
         bytes: impl Into<Vec<u8>>,
     ) -> Result<Self, InvalidPath> {
-        let path = RelPath::parse(path.as_ref())?;
+        let fixture = recipe::fixture(path, bytes)?;
         if let Some(suite) = self.suites.first_mut() {
-            suite.fixtures.push((path, File::new(bytes)));
+            suite.fixtures.push(fixture);
         }
         Ok(self)
     }
@@ -157,11 +157,8 @@ impl UnittestAcceptance {
     fn stage(&self, suite: &Suite) -> Stage {
         let python = recipe::python(suite.program());
         let command = recipe::clean(&self.search_path, [], python);
-        let mut stage = Stage::new(ExecSpec::new(command).limit(self.limit));
-        for (path, file) in &suite.fixtures {
-            stage = stage.fixture(path.clone(), file.clone());
-        }
-        stage.at(suite.at).tests(suite.count)
+        let spec = ExecSpec::new(command).limit(self.limit);
+        recipe::stage(spec, suite.at, &suite.fixtures).tests(suite.count)
     }
 }
 

@@ -9,10 +9,8 @@ use serde_json::value::RawValue;
 
 use super::{CorruptJournal, Durability, Journal, ReadJournal, Record};
 use crate::digest::Digest;
-use crate::evidence;
+use crate::evidence::{self, JOURNAL};
 
-/// The name of the journal in its folder.
-pub(super) const FILE_NAME: &str = "actions.jsonl";
 /// The folder of the bodies that are too large for a line.
 pub(super) const BLOBS: &str = "blobs";
 /// The largest body of a line, in bytes. A blob is a file of its own, with two syncs of its own, so
@@ -54,7 +52,7 @@ impl FileJournal {
     /// Where there is one already, or it cannot be made, locked or synced.
     pub fn create(folder: impl AsRef<Path>) -> io::Result<Self> {
         let folder = folder.as_ref();
-        let path = folder.join(FILE_NAME);
+        let path = folder.join(JOURNAL);
         let file = OpenOptions::new()
             .append(true)
             .create_new(true)
@@ -76,7 +74,14 @@ impl FileJournal {
     /// [`CorruptJournal::Busy`] where another program writes it, else as [`ReadJournal::read`].
     pub fn resume(folder: impl AsRef<Path>) -> Result<(Self, ReadJournal), CorruptJournal> {
         let folder = folder.as_ref();
-        let path = folder.join(FILE_NAME);
+        let (journal, read) = Self::open(folder)?;
+        Self::cut_tail(folder, &read)?;
+        Ok((journal, read))
+    }
+
+    /// Locks and reads the journal in `folder`, and changes nothing.
+    pub(crate) fn open(folder: &Path) -> Result<(Self, ReadJournal), CorruptJournal> {
+        let path = folder.join(JOURNAL);
         let file = OpenOptions::new().append(true).open(path)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -84,10 +89,6 @@ impl FileJournal {
             Err(fs::TryLockError::Error(error)) => return Err(error.into()),
         }
         let journal = ReadJournal::read(folder)?;
-        if let Some(torn) = journal.torn_tail {
-            file.set_len(torn.offset as u64)?;
-            file.sync_all()?;
-        }
         let written = Self {
             file,
             folder: folder.to_owned(),
@@ -95,6 +96,17 @@ impl FileJournal {
             broken: false,
         };
         Ok((written, journal))
+    }
+
+    /// Cuts off what a crash has left of a last line, as `read` has found it. Whoever calls it has
+    /// the journal open.
+    pub(crate) fn cut_tail(folder: &Path, read: &ReadJournal) -> io::Result<()> {
+        let Some(torn) = read.torn_tail else {
+            return Ok(());
+        };
+        let file = OpenOptions::new().write(true).open(folder.join(JOURNAL))?;
+        file.set_len(torn.offset as u64)?;
+        file.sync_all()
     }
 
     fn write(&mut self, record: &Record, durability: Durability) -> io::Result<()> {

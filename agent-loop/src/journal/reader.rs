@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::file::{BLOBS, FILE_NAME, VERSION, prev};
+use super::file::{BLOBS, VERSION, prev};
 use super::{Event, Record};
 use crate::digest::Digest;
+use crate::evidence::JOURNAL;
 
 /// A journal that was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +84,7 @@ impl ReadJournal {
     /// the one before it, or is of a kind that this version must not pass over.
     pub fn read(folder: impl AsRef<Path>) -> Result<Self, CorruptJournal> {
         let folder = folder.as_ref();
-        let bytes = fs::read(folder.join(FILE_NAME))?;
+        let bytes = fs::read(folder.join(JOURNAL))?;
         Self::parse(&bytes, |digest| {
             fs::read(folder.join(BLOBS).join(digest.to_string()))
         })

@@ -74,13 +74,7 @@ fn facts(page: &mut Page, run: &Run) {
     if let Some(revision) = &revisions.repository {
         page.code_fact("repository", revision);
     }
-    page.fact(
-        "workspace",
-        &outcome
-            .stop
-            .to_string()
-            .replace("requested", "stop requested"),
-    );
+    page.fact("stop of the workspace", &outcome.stop.to_string());
     for request in &outcome.uncertain {
         let word = if request.resolved {
             "found out later"
@@ -345,18 +339,17 @@ fn spent(page: &mut Page, outcome: &Outcome) {
     page.heading("Time and cost");
     let latency = &outcome.latency;
     let total = latency.total.as_secs_f64();
-    let known = |length: Duration| Some(length);
     let rows = [
-        ("total", "other", known(latency.total)),
-        ("model", "model", known(latency.model)),
+        ("total", "other", Some(latency.total)),
+        ("model", "model", Some(latency.model)),
         ("model's queue", "model", latency.queue),
-        ("between retries", "other", known(latency.backoff)),
+        ("between retries", "other", Some(latency.backoff)),
         ("until the workspace was there", "other", latency.provision),
-        ("checks", "check", known(latency.check)),
-        ("commands, within checks", "check", known(latency.exec)),
-        ("approval", "other", known(latency.approval)),
-        ("files", "files", known(latency.files)),
-        ("the loop itself", "other", known(latency.own)),
+        ("checks", "check", Some(latency.check)),
+        ("commands, within checks", "check", Some(latency.exec)),
+        ("approval", "other", Some(latency.approval)),
+        ("files", "files", Some(latency.files)),
+        ("the loop itself", "other", Some(latency.own)),
     ];
     page.open("div", "wide");
     page.open("table", "");

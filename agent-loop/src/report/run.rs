@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use crate::digest::Digest;
+use crate::evidence::{JOURNAL, OUTCOME, PATCH};
 use crate::journal::{CorruptJournal, Ended, Event, ReadJournal, Record, Started};
 use crate::outcome::Outcome;
 
@@ -88,7 +89,7 @@ impl Run {
             Some(Event::Started(started)) => started.clone(),
             _ => {
                 return Err(RunProblem::Disagrees {
-                    name: "actions.jsonl",
+                    name: JOURNAL,
                     problem: "it does not begin with the start".to_owned(),
                 });
             }
@@ -105,20 +106,20 @@ impl Run {
             }
         };
         let unreadable = |name| move |source| RunProblem::Unreadable { name, source };
-        let path = folder.join("outcome.json");
+        let path = folder.join(OUTCOME);
         let bytes = match fs::read(path) {
             // It is written after the last record.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(RunProblem::NoEnd {
                     after: records.len(),
-                    last: "ended, without outcome.json".to_owned(),
+                    last: format!("ended, without {OUTCOME}"),
                 });
             }
-            bytes => bytes.map_err(unreadable("outcome.json"))?,
+            bytes => bytes.map_err(unreadable(OUTCOME))?,
         };
-        let mut outcome: Outcome = serde_json::from_slice(&bytes)
-            .map_err(|error| unreadable("outcome.json")(error.into()))?;
-        outcome.patch = fs::read(folder.join("patch.diff")).map_err(unreadable("patch.diff"))?;
+        let mut outcome: Outcome =
+            serde_json::from_slice(&bytes).map_err(|error| unreadable(OUTCOME)(error.into()))?;
+        outcome.patch = fs::read(folder.join(PATCH)).map_err(unreadable(PATCH))?;
         disagreement(&started, &ended, &outcome, chain_head)?;
         Ok(Self {
             records,
@@ -142,7 +143,7 @@ fn disagreement(
             "it is of {} {}, not {} {}",
             a.id, a.attempt, b.id, b.attempt
         );
-        return wrong("outcome.json", problem);
+        return wrong(OUTCOME, problem);
     }
     let patch = Digest::of(&outcome.patch);
     if patch != outcome.patch_sha256 {
@@ -151,7 +152,7 @@ fn disagreement(
             patch.short(),
             outcome.patch_sha256.short()
         );
-        return wrong("patch.diff", problem);
+        return wrong(PATCH, problem);
     }
     let parts = [
         ("the revisions", outcome.revisions == started.revisions),
@@ -162,7 +163,7 @@ fn disagreement(
         ("the head of the chain", outcome.chain_head == chain_head),
     ];
     match parts.iter().find(|(_, agrees)| !agrees) {
-        Some((part, _)) => wrong("outcome.json", format!("{part} is another one")),
+        Some((part, _)) => wrong(OUTCOME, format!("{part} is another one")),
         None => Ok(()),
     }
 }

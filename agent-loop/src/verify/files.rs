@@ -8,7 +8,7 @@ use std::path::Path;
 use super::problem::compare;
 use super::{Part, Verification};
 use crate::digest::Digest;
-use crate::evidence::{ACCEPTANCE, FILES, OUTCOME, PATCH, WORKSPACE, pretty};
+use crate::evidence::{ACCEPTANCE, FILES, JOURNAL, OUTCOME, PATCH, WORKSPACE, pretty};
 use crate::journal::{Ended, Started};
 use crate::manifest::Tree;
 use crate::outcome::Outcome;
@@ -16,14 +16,7 @@ use crate::report::{self, REPORT};
 
 /// Files that the loop writes.
 const KNOWN: [&str; 8] = [
-    "actions.jsonl",
-    "blobs",
-    ACCEPTANCE,
-    FILES,
-    OUTCOME,
-    PATCH,
-    REPORT,
-    WORKSPACE,
+    JOURNAL, "blobs", ACCEPTANCE, FILES, OUTCOME, PATCH, REPORT, WORKSPACE,
 ];
 
 /// The patch has to lead from the files at the start to those at the end.
@@ -70,17 +63,22 @@ pub(super) fn outcome(
 }
 
 /// What finds the workspace again has to be what was there at the start.
-pub(super) fn workspace(folder: &Path, started: &Started, found: &mut Verification) {
-    let there = fs::read(folder.join(WORKSPACE)).ok();
+pub(super) fn workspace(
+    folder: &Path,
+    started: &Started,
+    found: &mut Verification,
+) -> io::Result<()> {
+    let there = read(&folder.join(WORKSPACE))?;
     let what = match (started.workspace_json, there) {
         (Some(_), None) => "is missing",
         (Some(digest), Some(bytes)) if digest != Digest::of(&bytes) => {
             "is not what it was at the start"
         }
         (None, Some(_)) => "was not there at the start",
-        _ => return,
+        _ => return Ok(()),
     };
     found.say(Part::Workspace, None, what.to_owned());
+    Ok(())
 }
 
 /// Every blob has to have the content that its name says, also one that no line names.

@@ -510,6 +510,10 @@ fn what_cannot_be_gone_on_with_is_refused_and_nothing_is_done() {
         effects(&workspace),
         fs::read(folder.path().join("actions.jsonl")).unwrap(),
     );
+    // What a crash has left is in the way of nothing, and is not cut off for another attempt.
+    let file = folder.path().join("actions.jsonl");
+    let torn = [&before.1, &b"{\"v\":1"[..]].concat();
+    fs::write(&file, &torn).unwrap();
     let sentence = |attempt: Attempt| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
@@ -539,6 +543,8 @@ fn what_cannot_be_gone_on_with_is_refused_and_nothing_is_done() {
     fs::write(&identity, "{}").unwrap();
     assert_eq!(sentence(attempt()), other("workspace.json"));
     fs::write(&identity, kept).unwrap();
+    assert_eq!(fs::read(&file).unwrap(), torn);
+    fs::write(&file, &before.1).unwrap();
     let (held, _) = FileJournal::resume(folder.path()).unwrap();
     assert!(matches!(
         FileJournal::resume(folder.path()),
@@ -547,7 +553,6 @@ fn what_cannot_be_gone_on_with_is_refused_and_nothing_is_done() {
     let busy = "the journal cannot be gone on with: another program writes the journal";
     assert_eq!(sentence(attempt()), busy);
     drop(held);
-    let file = folder.path().join("actions.jsonl");
     let mut damaged = before.1.clone();
     damaged[200] ^= 1;
     fs::write(&file, damaged).unwrap();
