@@ -76,9 +76,10 @@ pub struct JobVerdict {
 pub enum JobResult {
     /// The job succeeded.
     Pass,
-    /// The job failed.
+    /// The job ran, and failed.
     Fail,
-    /// It was stopped, or has not ended in time: it says nothing about the change.
+    /// It was stopped, has not ended in time, or failed before it ran, as one that cannot be compiled:
+    /// it says nothing about the change.
     Invalid,
 }
 
@@ -160,12 +161,15 @@ impl JobVerification {
         let wait = Wait::up_to(self.limit).approve();
         let (verdict, status) = match runs.wait_until_final(run, wait).await {
             Ok(ended) => {
+                let mut conditions = ended.status_conditions.iter();
+                let has_run = conditions.any(|condition| condition.kind == RunStatus::Running);
                 let verdict = match ended.status {
                     RunStatus::Succeeded => JobResult::Pass,
-                    RunStatus::Failed => JobResult::Fail,
+                    RunStatus::Failed if has_run => JobResult::Fail,
                     _ => JobResult::Invalid,
                 };
-                (verdict, ended.status.to_string())
+                let when = if has_run { "" } else { ", and never ran" };
+                (verdict, format!("{}{when}", ended.status))
             }
             Err(Error::WaitTimedOut { .. }) => {
                 (JobResult::Invalid, "not ended within the limit".to_owned())

@@ -77,7 +77,7 @@ async fn a_job_verifies_the_patch_with_cases_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_job_that_does_not_end_says_nothing_about_the_change() {
+async fn a_job_that_does_not_end_or_never_ran_says_nothing_about_the_change() {
     let local = LocalSandbox::start().await;
     let runs = local.client.runs(&local.project);
     let replies = [read(), write(FIX), check(), finish()];
@@ -90,6 +90,16 @@ async fn a_job_that_does_not_end_says_nothing_about_the_change() {
     assert_eq!(verdict.verdict, JobResult::Invalid);
     assert_eq!(verdict.status, "not ended within the limit");
     runs.stop(verdict.run).await.unwrap();
+    // A job without the value of an input cannot be compiled: it fails, and has not looked.
+    let mut component = component(&["true"]);
+    let inputs = component["inputs"].as_array_mut().unwrap();
+    inputs.push(json!({"name": "of_nobody", "type": "str"}));
+    let verdict = JobVerification::new(component)
+        .run(&runs, &made.outcome, local.sandbox.run_uuid())
+        .await
+        .unwrap();
+    assert_eq!(verdict.verdict, JobResult::Invalid);
+    assert_eq!(verdict.status, "failed, and never ran");
     // A patch that is too large to be a param is said before anything is sent.
     let mut large = made.outcome;
     large.patch = vec![b'x'; 70_000];
