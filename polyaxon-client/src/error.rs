@@ -229,6 +229,15 @@ pub enum Error {
         /// The message of the last condition.
         message: Option<String>,
     },
+    /// A run was created, and whether it could be compiled cannot be read.
+    #[error("run {run} was created, and what became of it cannot be read")]
+    #[non_exhaustive]
+    CreatedRunUnread {
+        /// The run.
+        run: RunUuid,
+        /// Why not.
+        source: Box<Self>,
+    },
     /// A run did not come as far as it should within the limit.
     #[error("run {run} is still {last} after {waited:.1?}{hint}")]
     #[non_exhaustive]
@@ -256,7 +265,9 @@ impl Error {
             }
             Self::Api(error) => error.effect,
             Self::Transport { effect, .. } => *effect,
-            Self::Decode { .. } | Self::CreatedRunEnded { .. } => Effect::Applied,
+            Self::Decode { .. } | Self::CreatedRunEnded { .. } | Self::CreatedRunUnread { .. } => {
+                Effect::Applied
+            }
             // A wait changes nothing by itself.
             Self::RunEnded { .. } | Self::WaitTimedOut { .. } => Effect::NotApplied,
         }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Runs;
 use super::model::{CreateRun, Run, RunStatus};
+use super::watch::last_words;
 use crate::error::{Error, InvalidInput};
 use crate::ids::ProjectRef;
 use crate::transport::Operation;
@@ -213,23 +214,31 @@ impl Runs {
     /// success also where an input has no value, and the run is a failed one.
     ///
     /// # Errors
-    /// [`Error::CreatedRunEnded`] with the reason and the message where it has failed already; else
-    /// as [`create`](Self::create).
+    /// [`Error::CreatedRunEnded`] with the reason and the message where it has failed already;
+    /// [`Error::CreatedRunUnread`] where there is a run, and it cannot be looked at; else as
+    /// [`create`](Self::create).
     ///
     /// # Cancel safety
     /// As [`create`](Self::create).
     pub async fn submit(&self, run: &CreateRun) -> Result<Run, Error> {
-        let created = self.create(run).await?;
-        let now = self.statuses(created.uuid).await?;
-        if !now.status.is_final() || now.status == RunStatus::Succeeded {
-            return self.get(created.uuid).await;
+        let run = self.create(run).await?.uuid;
+        // The run is there: an error of its own would invite to create another.
+        let unread = |error| Error::CreatedRunUnread {
+            run,
+            source: Box::new(error),
+        };
+        let created = self.get(run).await.map_err(unread)?;
+        let has_failed = |status: &RunStatus| status.is_final() && *status != RunStatus::Succeeded;
+        if !created.status.as_ref().is_some_and(has_failed) {
+            return Ok(created);
         }
-        let last = now.status_conditions.into_iter().next_back();
+        let now = self.statuses(run).await.map_err(unread)?;
+        let (reason, message) = last_words(now.status_conditions);
         Err(Error::CreatedRunEnded {
-            run: created.uuid,
+            run,
             status: now.status,
-            reason: last.as_ref().and_then(|last| last.reason.clone()),
-            message: last.and_then(|last| last.message),
+            reason,
+            message,
         })
     }
 

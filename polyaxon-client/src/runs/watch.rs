@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Runs;
-use super::model::{RunStatus, Statuses};
+use super::model::{RunStatus, StatusCondition, Statuses};
 use crate::error::Error;
 use crate::ids::RunUuid;
 
@@ -185,12 +185,17 @@ impl Runs {
     }
 }
 
-/// The error of a run that has come to another end.
-pub(super) fn ended(statuses: Statuses) -> Error {
-    let (reason, message) = match statuses.status_conditions.into_iter().next_back() {
+/// The reason and the message of the last condition.
+pub(super) fn last_words(conditions: Vec<StatusCondition>) -> (Option<String>, Option<String>) {
+    match conditions.into_iter().next_back() {
         Some(condition) => (condition.reason, condition.message),
         None => (None, None),
-    };
+    }
+}
+
+/// The error of a run that has come to another end.
+pub(super) fn ended(statuses: Statuses) -> Error {
+    let (reason, message) = last_words(statuses.status_conditions);
     Error::RunEnded {
         run: statuses.uuid,
         status: statuses.status,

@@ -217,3 +217,31 @@ async fn a_wait_that_may_approve_does_so_until_the_run_goes_on() {
         .await
         .unwrap();
 }
+
+#[tokio::test]
+async fn a_submitted_run_that_cannot_be_looked_at_is_there_all_the_same() {
+    let server = server().await;
+    Mock::given(method("POST"))
+        .and(path("/base/api/v1/acme/demo/runs"))
+        .respond_with(ResponseTemplate::new(201).set_body_json(json!({"uuid": RUN})))
+        .expect(1)
+        .mount(&server)
+        .await;
+    Mock::given(method("GET"))
+        .and(path(of_run("")))
+        .respond_with(ResponseTemplate::new(404))
+        .expect(1)
+        .mount(&server)
+        .await;
+    let runs = client_of(&format!("{}/base", server.uri())).runs(&project());
+    let error = runs.submit(&CreateRun::default()).await.unwrap_err();
+    // Who repeats what was not applied would have two.
+    assert_eq!(error.effect(), Effect::Applied);
+    assert!(!error.is_retryable());
+    assert!(error.to_string().contains(RUN), "{error}");
+    let Error::CreatedRunUnread { run, source, .. } = error else {
+        panic!("{error}")
+    };
+    assert_eq!(run, run_uuid());
+    assert_eq!(source.status().map(|status| status.as_u16()), Some(404));
+}
