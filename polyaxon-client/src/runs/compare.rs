@@ -83,8 +83,8 @@ impl Runs {
     /// one call for 50 runs.
     ///
     /// # Errors
-    /// [`Error::Api`] as [`list`](Self::list). Series of a run that cannot be read are no error of
-    /// the comparison: its cells say so.
+    /// As [`list`](Self::list). Series of a run that the server fails to read are no error of the
+    /// comparison: its cells say so.
     ///
     /// # Cancel safety
     /// Cancel safe.
@@ -179,14 +179,14 @@ impl Runs {
                     );
                 }
                 // One file that cannot be read fails the answer for all: which one, each can say.
-                Err(error)
-                    if error
-                        .status()
-                        .is_some_and(|status| status.is_server_error()) =>
-                {
+                Err(error) if is_of_the_server(&error) => {
                     for run in ids {
-                        let series = self.events(&namespace, run, "metric", names).await;
-                        values.insert(run, series.map(ends).map_err(|error| error.to_string()));
+                        let series = match self.events(&namespace, run, "metric", names).await {
+                            Ok(series) => Ok(ends(series)),
+                            Err(error) if is_of_the_server(&error) => Err(error.to_string()),
+                            Err(error) => return Err(error),
+                        };
+                        values.insert(run, series);
                     }
                 }
                 Err(error) => return Err(error),
@@ -194,6 +194,13 @@ impl Runs {
         }
         Ok(values)
     }
+}
+
+/// Whether the server failed, and was neither out of reach nor asked for what it refuses.
+fn is_of_the_server(error: &Error) -> bool {
+    error
+        .status()
+        .is_some_and(|status| status.is_server_error())
 }
 
 /// The last value of each series.
