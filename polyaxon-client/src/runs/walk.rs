@@ -34,13 +34,14 @@ impl fmt::Debug for RunStream {
 
 impl Runs {
     /// All runs that fit `list`, from as many pages as there are; `limit` of the list is the size of
-    /// a page (default 200).
+    /// a page: 200 by default, and at least 2.
     ///
     /// Where the list has no order of its own, the oldest run comes first, and each page begins at
     /// the time of creation at which the last one ended. So, while runs change, are added and are
     /// deleted: no run comes twice, and a run that fits from the beginning to the end comes once.
     /// One that fits only for a part of the time may come or not; one that is created meanwhile
-    /// comes, if it fits when its turn is.
+    /// comes, if it fits when its turn is. (Of runs that were created in the same microsecond a page
+    /// has to hold one more than there are.)
     ///
     /// Where the list has an order, pages are counted, and a run that changes its place in between
     /// can be missing. None comes twice.
@@ -70,7 +71,9 @@ impl Runs {
     /// ```
     pub fn stream(&self, list: &ListRuns) -> RunStream {
         let mut list = list.clone();
-        list.limit.get_or_insert(PAGE);
+        // A page begins with the last run of the one before: with one place it would be a page of
+        // that run.
+        list.limit = Some(list.limit.unwrap_or(PAGE).max(2));
         let order = match list.sort {
             Some(_) => Order::Counted,
             None => Order::Created(None),
@@ -132,9 +135,12 @@ impl Walk {
             // That time included: others can have been created in the same microsecond.
             list = list.query(format!("created_at:>={last}"));
         }
-        let page = self.runs.list(&list).await?.runs;
+        let page = self.runs.list(&list).await?;
+        let (all, page) = (page.count, page.runs);
         let count = u64::try_from(page.len()).unwrap_or(u64::MAX);
-        self.ended = count < u64::from(self.list.limit.unwrap_or(PAGE));
+        // A server can have shorter pages than it was asked for: a short one alone is not the last.
+        let is_short = count < u64::from(self.list.limit.unwrap_or(PAGE));
+        self.ended = count == 0 || (is_short && list.offset.saturating_add(count) >= all);
         let last = page.last().and_then(|run| run.created_at);
         for run in page {
             if self.seen.insert(run.uuid, run.created_at).is_none() {

@@ -12,6 +12,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 mod connection;
 mod health;
+mod listed;
 mod repeat;
 mod runs;
 mod saved;
