@@ -114,8 +114,7 @@ impl Runs {
     /// # Cancel safety
     /// Dropping the future leaves open whether the run is approved.
     pub async fn approve(&self, run: RunUuid) -> Result<(), Error> {
-        let operation = Operation::post("runs.approve", self.path_of(run, "/approve")).harmless();
-        self.transport.send(operation).await.map(drop)
+        self.ask("runs.approve", run, "/approve").await
     }
 
     /// Asks the platform to stop a run. A request: the run is stopped when its status says so.
@@ -126,8 +125,7 @@ impl Runs {
     /// # Cancel safety
     /// Dropping the future leaves open whether the stop was asked for.
     pub async fn stop(&self, run: RunUuid) -> Result<(), Error> {
-        let operation = Operation::post("runs.stop", self.path_of(run, "/stop")).harmless();
-        self.transport.send(operation).await.map(drop)
+        self.ask("runs.stop", run, "/stop").await
     }
 
     /// The namespace that the run's pod is in.

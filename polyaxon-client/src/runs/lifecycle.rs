@@ -319,7 +319,13 @@ impl Runs {
         self.transport().send(operation).await.map(drop)
     }
 
-    async fn ask(&self, name: &'static str, run: RunUuid, rest: &str) -> Result<(), Error> {
+    /// Asks for what can be asked for more than once.
+    pub(super) async fn ask(
+        &self,
+        name: &'static str,
+        run: RunUuid,
+        rest: &str,
+    ) -> Result<(), Error> {
         let operation = Operation::post(name, self.path_of(run, rest)).harmless();
         self.transport().send(operation).await.map(drop)
     }
