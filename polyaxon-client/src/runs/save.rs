@@ -115,7 +115,7 @@ impl Runs {
     ) -> Result<Vec<String>, Error> {
         let folder = save.from.trim_matches('/');
         let sizes = self.artifact_sizes_below(namespace, run, folder).await?;
-        let total = sizes.values().sum();
+        let total = sizes.values().copied().fold(0, u64::saturating_add);
         let mut files = Vec::with_capacity(sizes.len());
         for path in sizes.into_keys() {
             let below = match folder.is_empty() {
