@@ -84,6 +84,17 @@ struct Artifacts {
     lacks: bool,
 }
 
+impl Artifacts {
+    const HAS: Self = Self {
+        has: true,
+        lacks: false,
+    };
+    const LACKS: Self = Self {
+        has: false,
+        lacks: true,
+    };
+}
+
 /// Which of the runs that are not deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kept {
@@ -205,7 +216,7 @@ impl RunQuery {
     /// Runs with an artifact of this name in their lineage. Two such conditions are about one
     /// artifact: this name and that kind.
     pub fn has_artifact(self, name: &str) -> Self {
-        self.about_artifacts(true, false)
+        self.about(Artifacts::HAS)
             .term::<Word>("artifacts.name")
             .eq(name)
     }
@@ -213,7 +224,7 @@ impl RunQuery {
     /// Runs with an artifact of this kind: `metric`, `file`, `model`. A page of the bare list has a
     /// run once for each of them, and counts it so.
     pub fn has_artifact_of_kind(self, kind: &str) -> Self {
-        self.about_artifacts(true, false)
+        self.about(Artifacts::HAS)
             .term::<Word>("artifacts.kind")
             .eq(kind)
     }
@@ -221,7 +232,7 @@ impl RunQuery {
     /// Runs without an artifact of this name. Together with one that they have, it is a problem of
     /// the query: servers mix the two up.
     pub fn lacks_artifact(self, name: &str) -> Self {
-        self.about_artifacts(false, true)
+        self.about(Artifacts::LACKS)
             .term::<Word>("artifacts.name")
             .ne_or_missing(name)
     }
@@ -231,8 +242,7 @@ impl RunQuery {
     pub fn any_of(mut self, alternatives: impl IntoIterator<Item = Self>) -> Self {
         let mut texts = Vec::new();
         for mut alternative in alternatives {
-            let Artifacts { has, lacks } = alternative.artifacts;
-            self = self.about_artifacts(has, lacks);
+            self = self.about(alternative.artifacts);
             if alternative.live != Kept::InLists {
                 let problem = "an alternative cannot choose between archived and live runs";
                 alternative.refuse(InvalidInput::new("any_of", problem));
@@ -297,9 +307,9 @@ impl RunQuery {
         self.term(&format!("{map}.{key}"))
     }
 
-    fn about_artifacts(mut self, has: bool, lacks: bool) -> Self {
-        self.artifacts.has |= has;
-        self.artifacts.lacks |= lacks;
+    fn about(mut self, said: Artifacts) -> Self {
+        self.artifacts.has |= said.has;
+        self.artifacts.lacks |= said.lacks;
         if self.artifacts.has && self.artifacts.lacks {
             let problem = "a run cannot be asked for an artifact and for the lack of one at once";
             self.refuse(InvalidInput::new("artifacts", problem));
