@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Acceptance, CheckPlan, Description, Evidence, Level, Verdict};
+use super::{Acceptance, CheckPlan, Description, Evidence, Verdict};
 use crate::digest::Digest;
 
 /// Changes whenever a judgement of this module can change.
@@ -96,11 +96,7 @@ impl Composed {
                 break;
             };
             // As the limits of the attempt have made them.
-            let plan = CheckPlan {
-                stages: stages.to_vec(),
-                level: part.plan.level,
-                sealed: None,
-            };
+            let plan = CheckPlan::of(stages.to_vec(), part.plan.level);
             let prefixes = (1..=runs.len()).filter_map(|count| runs.get(..count));
             let mut said = prefixes.map(|runs| {
                 part.acceptance
@@ -136,15 +132,10 @@ impl Acceptance for Composed {
 
     fn plan(&self, name: &str) -> Option<CheckPlan> {
         let first = self.parts.first().filter(|part| part.name == name)?;
-        let level = self.parts.iter().map(|part| part.plan.level);
-        let stages = self.parts.iter();
-        Some(CheckPlan {
-            stages: stages
-                .flat_map(|part| part.plan.stages.iter().cloned())
-                .collect(),
-            level: level.min().unwrap_or(first.plan.level.min(Level::ExitCode)),
-            sealed: None,
-        })
+        let parts = self.parts.iter();
+        let level = parts.fold(first.plan.level, |level, part| level.min(part.plan.level));
+        let stages = self.parts.iter().flat_map(|part| &part.plan.stages);
+        Some(CheckPlan::of(stages.cloned().collect(), level))
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Verdict {
@@ -193,7 +184,7 @@ impl fmt::Debug for Composed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::acceptance::{CommandAcceptance, StageRun, UnittestAcceptance};
+    use crate::acceptance::{CommandAcceptance, Level, StageRun, UnittestAcceptance};
     use crate::manifest::{Manifest, Tree};
     use crate::workspace::{Capabilities, ExecReceipt};
 
