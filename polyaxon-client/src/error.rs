@@ -279,7 +279,8 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Api(error) => {
-                matches!(error.status.as_u16(), 408 | 429 | 500 | 502 | 503 | 504)
+                let status = error.status.as_u16();
+                (matches!(status, 408 | 429 | 500 | 502 | 503 | 504) && !error.is_for_good())
                     || error.is_busy_community_server()
             }
             Self::Transport { .. } | Self::WaitTimedOut { .. } => true,
@@ -307,6 +308,15 @@ impl Error {
 }
 
 impl ApiError {
+    /// What a sandbox service has dropped of an output, it will not have later either.
+    fn is_for_good(&self) -> bool {
+        let kind = self
+            .details
+            .as_ref()
+            .and_then(|details| details.get("kind"));
+        kind.is_some_and(|kind| kind == "output_dropped")
+    }
+
     /// The community edition answers 405 with an empty HTML body where its database was locked.
     fn is_busy_community_server(&self) -> bool {
         self.status == StatusCode::METHOD_NOT_ALLOWED && self.from_gateway && self.message.is_none()

@@ -7,6 +7,8 @@ mod bg;
 mod calls;
 mod cursor;
 #[cfg(feature = "client")]
+mod dropped;
+#[cfg(feature = "client")]
 mod durable;
 mod events;
 mod exec;
@@ -29,6 +31,8 @@ pub use bg::BgExec;
 #[cfg(feature = "client")]
 pub use calls::Process;
 pub use cursor::Cursor;
+#[cfg(feature = "client")]
+pub use dropped::DroppedOutput;
 #[cfg(feature = "client")]
 pub use durable::{Durable, DurableHandle};
 pub use events::ExecEvent;

@@ -287,3 +287,25 @@ async fn a_cut_output_without_a_log_stays_cut() {
     assert_eq!(full, result);
     assert!(full.stdout.is_truncated());
 }
+
+#[tokio::test]
+async fn output_that_was_not_kept_is_asked_for_once() {
+    let details = json!({"kind": "output_dropped", "reason": "log_limit", "exec_id": "e",
+        "stream": "stderr", "stored_bytes": 7, "written_bytes": 10});
+    let body = json!({"error": {"code": "internal", "message": "m", "details": details}});
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let service = Raw::start(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        answer("500 Internal Server Error", &body.to_string())
+    })
+    .await;
+    let exec = service.sandbox.process().bg("e");
+    let part = Logs::new().stream(LogStream::Stderr).offset(8);
+    let error = exec.logs(part).await.unwrap_err();
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert!(!error.is_retryable());
+    let dropped = error.dropped_output().unwrap();
+    assert_eq!(dropped.stream, LogStream::Stderr);
+    assert_eq!((dropped.stored_bytes, dropped.written_bytes), (7, 10));
+}

@@ -1,7 +1,8 @@
 //! Each mistake gives one clear sentence that names the operation and the cause.
 
 use polyaxon_client::{Client, Config, Effect, ProjectRef, Token};
-use polyaxon_local::LocalServer;
+use polyaxon_local::{Limits, LocalServer};
+use polyaxon_sandbox::process::{LogStream, Logs};
 use polyaxon_sandbox::{Error, Exec, SandboxClient, SandboxSpec};
 use polyaxon_tests::local::{LocalSandbox, client_of};
 
@@ -104,4 +105,30 @@ async fn a_missing_program_is_named() {
     // The program is looked up on the service's own path, whatever the command's is.
     let exec = Exec::new(["true"]).env("PATH", "/nowhere");
     assert!(local.sandbox.process().exec(&exec).await.unwrap().success());
+}
+
+#[tokio::test]
+async fn output_that_was_not_kept_says_how_much_there_is() {
+    let mut limits = Limits::default();
+    limits.exec_log = 1000;
+    let server = LocalServer::builder().limits(limits).start().await.unwrap();
+    let local = LocalSandbox::on(server).await;
+    let much = Exec::shell("head -c 5000 /dev/zero | tr '\\0' x");
+    let exec = local.sandbox.process().exec_bg(&much).await.unwrap();
+    exec.wait(std::time::Duration::from_secs(20)).await.unwrap();
+    let error = exec.logs(Logs::new().offset(1000)).await.unwrap_err();
+    assert!(!error.is_retryable());
+    let dropped = error.dropped_output().unwrap();
+    assert_eq!(dropped.stream, LogStream::Stdout);
+    assert_eq!((dropped.stored_bytes, dropped.written_bytes), (1000, 5000));
+    let text = sentence(&error);
+    assert!(
+        text.contains("stdout is kept up to byte 1000 of 5000 only"),
+        "{text}"
+    );
+    let kept = exec.logs(Logs::new().offset(900)).await.unwrap();
+    assert_eq!(kept.data, "x".repeat(100));
+    // Another 500 can pass, and is no dropped output.
+    let error = local.sandbox.process().exec(&Exec::new(["/nowhere"])).await;
+    assert_eq!(error.unwrap_err().dropped_output(), None);
 }

@@ -228,14 +228,34 @@ impl Kept {
         total: u64,
         keep: usize,
     ) -> Result<Self, Error> {
-        let mut offset = total.saturating_sub(keep as u64);
+        let mut there = total;
+        let mut offset = there.saturating_sub(keep as u64);
         let mut bytes = Vec::new();
         loop {
             let part = Logs::new().stream(stream).offset(offset).max_bytes(PAGE);
-            let page = exec.logs(part).await?;
+            let page = match exec.logs(part).await {
+                Ok(page) => page,
+                Err(error) => match error.dropped_output() {
+                    // The end of what the service has kept, which can be nothing.
+                    Some(dropped) if dropped.stored_bytes < there => {
+                        there = dropped.stored_bytes;
+                        offset = there.saturating_sub(keep as u64);
+                        bytes.clear();
+                        if there > 0 {
+                            continue;
+                        }
+                        return Ok(Self {
+                            bytes,
+                            total,
+                            truncated: true,
+                        });
+                    }
+                    _ => return Err(error),
+                },
+            };
             bytes.extend_from_slice(page.data.as_bytes());
             // What a process that was left over adds is none of the command's.
-            if page.eof || page.next_offset <= offset || page.next_offset >= total {
+            if page.eof || page.next_offset <= offset || page.next_offset >= there {
                 let end = page.next_offset;
                 bytes.drain(..bytes.len().saturating_sub(keep));
                 return Ok(Self {
