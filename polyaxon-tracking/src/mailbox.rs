@@ -16,6 +16,10 @@ const ENOUGH: usize = 8192;
 /// So many lie in one piece: of a long queue, what is done is freed while the rest waits.
 const PIECE: usize = 1024;
 
+/// So many empty pieces are kept to be filled again. New memory would cost each value more than its
+/// place in it.
+const SPARE: usize = 16;
+
 #[derive(Debug)]
 struct Mailbox {
     state: Mutex<State>,
@@ -26,6 +30,7 @@ struct Mailbox {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Vec<Command>>,
+    spare: Vec<Vec<Command>>,
     count: usize,
     /// Whether one of them cannot wait for more.
     is_urgent: bool,
@@ -44,7 +49,8 @@ impl State {
             // The first piece grows with what comes, the others will be full as a rule.
             last => {
                 let room = if last.is_some() { PIECE } else { 1 };
-                let mut piece = Vec::with_capacity(room);
+                let spare = self.spare.pop();
+                let mut piece = spare.unwrap_or_else(|| Vec::with_capacity(room));
                 piece.push(command);
                 self.waiting.push_back(piece);
             }
@@ -96,7 +102,8 @@ pub(crate) fn mailbox(capacity: usize) -> (Outbox, Inbox) {
     let inbox = Inbox {
         mailbox: Arc::clone(&mailbox),
         taken: VecDeque::new(),
-        piece: Vec::new().into_iter(),
+        piece: Vec::new(),
+        spare: Vec::new(),
     };
     (Outbox(mailbox), inbox)
 }
@@ -131,8 +138,10 @@ pub(crate) struct Inbox {
     mailbox: Arc<Mailbox>,
     /// Taken from what waited, and not handled yet.
     taken: VecDeque<Vec<Command>>,
-    /// Of which this is the first piece.
-    piece: std::vec::IntoIter<Command>,
+    /// Of which this is the first piece, the next command last.
+    piece: Vec<Command>,
+    /// Those that were emptied.
+    spare: Vec<Vec<Command>>,
 }
 
 impl Inbox {
@@ -146,32 +155,39 @@ impl Inbox {
             let enough = self.mailbox.enough;
             state = self.mailbox.sleep(state, enough, Some(GATHER));
         }
-        Self::take(&mut self.taken, &mut state);
+        Self::take(&mut self.taken, &mut self.spare, &mut state);
     }
 
     /// The next of those that were taken.
     pub(crate) fn next_taken(&mut self) -> Option<Command> {
-        if self.piece.len() == 0 {
-            self.piece = self.taken.pop_front()?.into_iter();
+        if self.piece.is_empty() {
+            let mut next = self.taken.pop_front()?;
+            next.reverse();
+            let done = std::mem::replace(&mut self.piece, next);
+            if done.capacity() == PIECE && self.spare.len() < SPARE {
+                self.spare.push(done);
+            }
         }
-        self.piece.next()
+        self.piece.pop()
     }
 
     /// The next one that is there, taken or not.
     pub(crate) fn next_there(&mut self) -> Option<Command> {
         if self.is_empty() {
-            Self::take(&mut self.taken, &mut self.mailbox.lock());
+            Self::take(&mut self.taken, &mut self.spare, &mut self.mailbox.lock());
         }
         self.next_taken()
     }
 
     fn is_empty(&self) -> bool {
-        self.piece.len() == 0 && self.taken.is_empty()
+        self.piece.is_empty() && self.taken.is_empty()
     }
 
     /// Only where nothing is left of what was taken before.
-    fn take(taken: &mut VecDeque<Vec<Command>>, state: &mut State) {
+    fn take(taken: &mut VecDeque<Vec<Command>>, spare: &mut Vec<Vec<Command>>, state: &mut State) {
         std::mem::swap(taken, &mut state.waiting);
+        let room = SPARE.saturating_sub(state.spare.len()).min(spare.len());
+        state.spare.extend(spare.drain(..room));
         state.count = 0;
         state.is_urgent = false;
     }
@@ -246,7 +262,7 @@ mod tests {
         }
         assert!(inbox.next_there().is_none());
         // Every one of them is in memory while it waits.
-        assert!(size_of::<Command>() <= 96, "{}", size_of::<Command>());
+        assert!(size_of::<Command>() <= 56, "{}", size_of::<Command>());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
 use crate::error::Error;
+use crate::kind::MetricId;
 
 /// Where in a run a value belongs: at a step or at none, and at an instant.
 ///
@@ -167,6 +168,59 @@ pub(crate) struct Stamp {
     pub(crate) time: Time,
     /// With which an instant is written.
     pub(crate) offset: Offset,
+}
+
+/// A value of a metric on its way to the writer. A million of them can wait, so it is small: see
+/// [`Number::Rare`].
+#[derive(Debug)]
+pub(crate) enum Number {
+    /// A value of an instant, at a step of 64 bits or at none.
+    Usual {
+        series: MetricId,
+        step: Option<i64>,
+        instant: Timestamp,
+        offset: Offset,
+        value: f64,
+    },
+    /// One of a longer step, or of a clock without a zone.
+    Rare(Box<(MetricId, Stamp, f64)>),
+}
+
+impl Number {
+    pub(crate) fn new(series: MetricId, stamp: Stamp, value: f64) -> Self {
+        let step = stamp.step.map(i64::try_from).transpose();
+        match (step, stamp.time) {
+            (Ok(step), Time::Instant(instant)) => Self::Usual {
+                series,
+                step,
+                instant,
+                offset: stamp.offset,
+                value,
+            },
+            _ => Self::Rare(Box::new((series, stamp, value))),
+        }
+    }
+
+    /// What it was made of.
+    pub(crate) fn into_parts(self) -> (MetricId, Stamp, f64) {
+        match self {
+            Self::Usual {
+                series,
+                step,
+                instant,
+                offset,
+                value,
+            } => {
+                let stamp = Stamp {
+                    step: step.map(i128::from),
+                    time: Time::Instant(instant),
+                    offset,
+                };
+                (series, stamp, value)
+            }
+            Self::Rare(parts) => *parts,
+        }
+    }
 }
 
 impl Stamp {

@@ -12,9 +12,9 @@ use tokio::task::AbortHandle;
 use crate::artifact::{Reference, RunFolder};
 use crate::error::Error;
 use crate::files::Source;
-use crate::kind::SeriesKey;
+use crate::kind::{MetricId, SeriesKey};
 use crate::mailbox::{Inbox, Outbox, mailbox};
-use crate::metrics::Stamp;
+use crate::metrics::Number;
 use crate::name::Name;
 use crate::plan::Plan;
 use crate::record::{Change, Ending};
@@ -26,7 +26,9 @@ use crate::writer::Writer;
 /// What callers hand to the writer.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Value(Name, Stamp, f64),
+    /// A metric gets its first value: from now on it goes by its number.
+    Metric(MetricId, Name),
+    Value(Number),
     /// What is known at the start was logged: the run is running.
     Begin,
     /// A line, its line break in front, of a series that is no metric.
@@ -35,12 +37,12 @@ pub(crate) enum Command {
     /// How far the run is.
     Progress(f64),
     /// A status with its reason and message.
-    Status(RunStatus, String, Option<String>),
+    Status(Box<StatusChange>),
     Artifact(Name, Box<Reference>),
     Copy(Box<Copying>),
     /// Write all that came before, and say whether it worked.
     Flush(oneshot::Sender<Result<(), Error>>),
-    End(Ending, oneshot::Sender<Report>),
+    End(Box<Ending>, oneshot::Sender<Report>),
     /// Nobody is there any more to end the run.
     Abandon,
 }
@@ -50,6 +52,13 @@ impl Command {
     pub(crate) fn is_urgent(&self) -> bool {
         matches!(self, Self::Flush(_) | Self::End(..) | Self::Abandon)
     }
+}
+
+#[derive(Debug)]
+pub(crate) struct StatusChange {
+    pub(crate) status: RunStatus,
+    pub(crate) reason: String,
+    pub(crate) message: Option<String>,
 }
 
 /// A file or folder that comes into the run's folder, or is made there, and what is logged once it is there.

@@ -1,6 +1,6 @@
 //! A tracked run, from its start to its end.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,8 +11,9 @@ use tokio::sync::oneshot;
 use crate::artifact::RunFolder;
 use crate::capture::LogCapture;
 use crate::error::Error;
+use crate::kind::MetricId;
 use crate::name::{NameUse, Names};
-use crate::queue::{Command, Queue, QueueIntake};
+use crate::queue::{Command, Queue, QueueIntake, StatusChange};
 use crate::record::Ending;
 use crate::report::Report;
 use crate::resources;
@@ -57,6 +58,8 @@ pub struct TrackedRun {
 #[derive(Debug)]
 pub(crate) struct Intake {
     names: Names,
+    /// The numbers of the metrics that have values, by the names that callers write.
+    metrics: HashMap<String, MetricId>,
     /// Where folders are copied to.
     folders: HashSet<PathBuf>,
     is_open: bool,
@@ -98,6 +101,7 @@ impl TrackedRun {
         let panics = LastPanic::default();
         let (queue, folder) = Queue::start(plan, panics.clone()).await?;
         let intake = Intake {
+            metrics: HashMap::new(),
             names: Names::default(),
             folders: HashSet::new(),
             is_open: true,
@@ -161,7 +165,12 @@ impl TrackedRun {
         }
         let intake = self.intake()?;
         let permit = self.sink().reserve(1)?;
-        let done = permit.send([Command::Status(status, reason.into(), message)]);
+        let change = StatusChange {
+            status,
+            reason: reason.into(),
+            message,
+        };
+        let done = permit.send([Command::Status(Box::new(change))]);
         drop(intake);
         done
     }
@@ -222,7 +231,8 @@ impl TrackedRun {
         let (answer, answered) = oneshot::channel();
         {
             let mut intake = self.intake()?;
-            self.sink().control(Command::End(ending, answer))?;
+            self.sink()
+                .control(Command::End(Box::new(ending), answer))?;
             intake.is_open = false;
         }
         answered.await.map_err(|_| Error::RuntimeGone)

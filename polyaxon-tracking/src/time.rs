@@ -23,7 +23,7 @@ pub(crate) fn push_civil(text: &mut String, at: DateTime, offset: Option<Offset>
 /// The date and the time of day, without its fraction of a second.
 pub(crate) fn push_second(text: &mut String, at: DateTime, separator: char) {
     let two = |part: i8| u32::from(part.unsigned_abs());
-    push_digits(text, at.year().unsigned_abs().into(), 1000);
+    push_digits::<4>(text, at.year().unsigned_abs().into());
     for (before, part) in [
         ('-', at.month()),
         ('-', at.day()),
@@ -32,7 +32,7 @@ pub(crate) fn push_second(text: &mut String, at: DateTime, separator: char) {
         (':', at.second()),
     ] {
         text.push(before);
-        push_digits(text, two(part), 10);
+        push_digits::<2>(text, two(part));
     }
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn push_fraction(text: &mut String, nanoseconds: i32) {
     let micros = nanoseconds.unsigned_abs() / 1000;
     if micros != 0 {
         text.push('.');
-        push_digits(text, micros, 100_000);
+        push_digits::<6>(text, micros);
     }
 }
 
@@ -51,22 +51,24 @@ pub(crate) fn push_offset(text: &mut String, offset: Offset) {
     let sign = if seconds < 0 { '-' } else { '+' };
     let seconds = seconds.unsigned_abs();
     text.push(sign);
-    push_digits(text, seconds / 3600, 10);
+    push_digits::<2>(text, seconds / 3600);
     text.push(':');
-    push_digits(text, seconds / 60 % 60, 10);
+    push_digits::<2>(text, seconds / 60 % 60);
     if !seconds.is_multiple_of(60) {
         text.push(':');
-        push_digits(text, seconds % 60, 10);
+        push_digits::<2>(text, seconds % 60);
     }
 }
 
-/// Appends a number with zeros in front, `place` being what its first digit counts. This is done for
-/// every value that is logged, and formatting would take most of the time of its line.
-fn push_digits(text: &mut String, number: u32, mut place: u32) {
-    while place > 0 {
-        text.push(char::from_digit(number / place % 10, 10).unwrap_or('0'));
-        place /= 10;
+/// Appends the last so many digits of a number, zeros in front. This is done for every value that is
+/// logged, and formatting would take most of the time of its line.
+fn push_digits<const COUNT: usize>(text: &mut String, mut number: u32) {
+    let mut digits = [b'0'; COUNT];
+    for digit in digits.iter_mut().rev() {
+        *digit += (number % 10) as u8;
+        number /= 10;
     }
+    text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
 }
 
 /// The form of `run.plx.json` and `lineages.plx.json`.

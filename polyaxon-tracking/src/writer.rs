@@ -166,11 +166,15 @@ impl Writer {
 
     fn carry_out(&mut self, command: Command, commands: &mut Inbox) -> ControlFlow<()> {
         match command {
-            Command::Value(name, stamp, value) => {
+            Command::Metric(id, name) => {
+                let key = SeriesKey::event(ArtifactKind::Metric, name);
+                self.lines.add_metric(id, key);
+            }
+            Command::Value(number) => {
+                let (id, stamp, value) = number.into_parts();
                 self.line.clear();
                 push_number(&mut self.line, &mut self.clock, stamp, value);
-                let key = SeriesKey::event(ArtifactKind::Metric, name);
-                self.lines.push(key, &self.line, Some(value));
+                self.lines.push_metric(id, &self.line, value);
                 self.record_changed = true;
                 self.mark_events(ArtifactKind::Metric);
             }
@@ -192,8 +196,9 @@ impl Writer {
                 }
                 self.room.give_back(1);
             }
-            Command::Status(status, reason, message) => {
-                if self.record.set_status(status, &reason, message.as_deref()) {
+            Command::Status(change) => {
+                let (reason, message) = (&change.reason, change.message.as_deref());
+                if self.record.set_status(change.status, reason, message) {
                     self.record_changed = true;
                     if let Some(mail) = &self.mail {
                         mail.status(&self.record);

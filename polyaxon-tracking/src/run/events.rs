@@ -1,14 +1,29 @@
 //! Values and events in the order of time.
 
-use super::TrackedRun;
+use super::{Intake, TrackedRun};
 use crate::error::Error;
 use crate::event::Event;
-use crate::kind::SeriesKey;
+use crate::kind::{MetricId, SeriesKey};
 use crate::line::push_payload;
-use crate::metrics::{At, MetricValue};
+use crate::metrics::{At, MetricValue, Number};
 use crate::name::NameUse;
 use crate::queue::Command;
 use crate::span::Span;
+
+impl Intake {
+    /// The number of a metric; and what tells the writer of it, which is to be sent first, where it
+    /// has none yet.
+    fn metric(&mut self, name: &str) -> Result<(MetricId, Option<Command>), Error> {
+        if let Some(id) = self.metrics.get(name) {
+            return Ok((*id, None));
+        }
+        let stored = self.names.claim_one(NameUse::Metric, name)?;
+        // Names are in memory: there are not so many.
+        let id = MetricId(u32::try_from(self.metrics.len()).unwrap_or(u32::MAX));
+        self.metrics.insert(name.to_owned(), id);
+        Ok((id, Some(Command::Metric(id, stored))))
+    }
+}
 
 impl TrackedRun {
     /// Logs one value of a metric. The last one of a metric becomes an output of the run.
@@ -25,8 +40,9 @@ impl TrackedRun {
         let stamp = at.into().stamp()?;
         let mut intake = self.intake()?;
         let permit = self.sink().reserve(1)?;
-        let name = intake.names.claim_one(NameUse::Metric, name.as_ref())?;
-        permit.send([Command::Value(name, stamp, value.to_f64())])
+        let (id, first) = intake.metric(name.as_ref())?;
+        let value = Command::Value(Number::new(id, stamp, value.to_f64()));
+        permit.send(first.into_iter().chain([value]))
     }
 
     /// Logs values of several metrics at one step and time: all, or none.
@@ -42,12 +58,17 @@ impl TrackedRun {
         let values: Vec<(N, V)> = values.into_iter().collect();
         let mut intake = self.intake()?;
         let permit = self.sink().reserve(values.len())?;
-        let names = values.iter().map(|(name, _)| name);
-        let names = intake.names.claim(NameUse::Metric, names)?;
-        let commands = names
-            .into_iter()
-            .zip(&values)
-            .map(|(name, (_, value))| Command::Value(name, stamp, value.to_f64()));
+        // All of them, or none.
+        let names = values.iter().map(|(name, _)| name.as_ref());
+        let new = names.filter(|name| !intake.metrics.contains_key(*name));
+        let new: Vec<&str> = new.collect();
+        intake.names.claim(NameUse::Metric, new)?;
+        let mut commands = Vec::with_capacity(values.len());
+        for (name, value) in &values {
+            let (id, first) = intake.metric(name.as_ref())?;
+            commands.extend(first);
+            commands.push(Command::Value(Number::new(id, stamp, value.to_f64())));
+        }
         permit.send(commands)
     }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::artifact::RunFolder;
 use crate::error::Error;
 use crate::files::EventFiles;
-use crate::kind::{Place, SeriesKey};
+use crate::kind::{MetricId, Place, SeriesKey};
 use crate::queue::Room;
 
 use super::INTERVAL;
@@ -18,13 +18,17 @@ use super::INTERVAL;
 pub(super) struct Lines {
     folder: RunFolder,
     files: EventFiles,
-    series: BTreeMap<SeriesKey, Series>,
+    series: Vec<Series>,
+    /// Where in `series` each of them is; and the metrics, by their numbers.
+    places: BTreeMap<SeriesKey, usize>,
+    metrics: Vec<usize>,
     /// The series that have something to write.
-    waiting: Vec<SeriesKey>,
+    waiting: Vec<usize>,
 }
 
 #[derive(Debug)]
 struct Series {
+    place: Place,
     path: PathBuf,
     header: String,
     /// Bytes for the file, and how many values they are.
@@ -53,26 +57,57 @@ impl Lines {
         Self {
             files: EventFiles::new(folder.root.clone()),
             folder,
-            series: BTreeMap::new(),
+            series: Vec::new(),
+            places: BTreeMap::new(),
+            metrics: Vec::new(),
             waiting: Vec::new(),
         }
     }
 
     /// Appends a line to what waits; it begins with its line break.
     pub(super) fn push(&mut self, key: SeriesKey, line: &str, number: Option<f64>) {
-        let series = match self.series.get_mut(&key) {
-            Some(series) => series,
-            None => self.series.entry(key.clone()).or_insert_with(|| Series {
-                path: self.folder.join(&key.path()),
-                header: key.header(),
-                bytes: Vec::new(),
-                values: 0,
-                last: None,
-                failure: None,
-            }),
+        let place = self.place_of(key);
+        self.push_at(place, line, number);
+    }
+
+    /// Numbers are given in their order.
+    pub(super) fn add_metric(&mut self, id: MetricId, key: SeriesKey) {
+        let place = self.place_of(key);
+        self.metrics.push(place);
+    }
+
+    /// As [`push`](Self::push), of a metric that was added.
+    pub(super) fn push_metric(&mut self, id: MetricId, line: &str, value: f64) {
+        let place = usize::try_from(id.0).ok();
+        if let Some(place) = place.and_then(|id| self.metrics.get(id).copied()) {
+            self.push_at(place, line, Some(value));
+        }
+    }
+
+    fn place_of(&mut self, key: SeriesKey) -> usize {
+        if let Some(place) = self.places.get(&key) {
+            return *place;
+        }
+        let place = self.series.len();
+        self.series.push(Series {
+            place: key.place,
+            path: self.folder.join(&key.path()),
+            header: key.header(),
+            bytes: Vec::new(),
+            values: 0,
+            last: None,
+            failure: None,
+        });
+        self.places.insert(key, place);
+        place
+    }
+
+    fn push_at(&mut self, place: usize, line: &str, number: Option<f64>) {
+        let Some(series) = self.series.get_mut(place) else {
+            return;
         };
         if series.bytes.is_empty() {
-            self.waiting.push(key);
+            self.waiting.push(place);
         }
         series.bytes.extend_from_slice(line.as_bytes());
         series.values += 1;
@@ -81,7 +116,7 @@ impl Lines {
 
     /// When the next of the files that failed is due.
     pub(super) fn retry_at(&self) -> Option<Instant> {
-        let of = |key| Some(self.series.get(key)?.failure.as_ref()?.retry);
+        let of = |place: &usize| Some(self.series.get(*place)?.failure.as_ref()?.retry);
         self.waiting.iter().filter_map(of).min()
     }
 
@@ -90,8 +125,8 @@ impl Lines {
     pub(super) fn write(&mut self, tries: Tries, room: &Room) -> u64 {
         let now = Instant::now();
         let mut written = 0;
-        for key in std::mem::take(&mut self.waiting) {
-            let Some(series) = self.series.get_mut(&key) else {
+        for place in std::mem::take(&mut self.waiting) {
+            let Some(series) = self.series.get_mut(place) else {
                 continue;
             };
             let is_due = series.failure.as_ref().is_none_or(|f| f.retry <= now);
@@ -102,10 +137,10 @@ impl Lines {
                 let left = values_in(&series.bytes);
                 let done = series.values - left;
                 series.values = left;
-                if key.place.is_event() {
+                if series.place.is_event() {
                     written += done;
                 }
-                if key.place != Place::Resources {
+                if series.place != Place::Resources {
                     room.give_back(usize::try_from(done).unwrap_or(usize::MAX));
                 }
                 series.failure = result.err().map(|cause| {
@@ -118,7 +153,7 @@ impl Lines {
                 });
             }
             if !series.bytes.is_empty() {
-                self.waiting.push(key);
+                self.waiting.push(place);
             }
         }
         written
@@ -126,8 +161,8 @@ impl Lines {
 
     /// What of it could not be written so far.
     pub(super) fn failure(&self) -> Option<Error> {
-        self.waiting.iter().find_map(|key| {
-            let series = self.series.get(key)?;
+        self.waiting.iter().find_map(|place| {
+            let series = self.series.get(*place)?;
             let failure = series.failure.as_ref()?;
             Some(Error::NotYetWritten {
                 events: series.values,
@@ -140,8 +175,8 @@ impl Lines {
     /// Gives up what waits: how many values of which file, and why.
     pub(super) fn give_up(&mut self) -> Vec<(u64, PathBuf, io::Error)> {
         let mut lost = Vec::new();
-        for key in std::mem::take(&mut self.waiting) {
-            if let Some(series) = self.series.get_mut(&key)
+        for place in std::mem::take(&mut self.waiting) {
+            if let Some(series) = self.series.get_mut(place)
                 && let Some(failure) = series.failure.take()
             {
                 lost.push((series.values, series.path.clone(), failure.cause));
@@ -152,8 +187,9 @@ impl Lines {
 
     /// The last value of every metric.
     pub(super) fn last_values(&self) -> impl Iterator<Item = (String, f64)> {
-        self.series.iter().filter_map(|(key, series)| {
-            let last = series.last.filter(|_| key.place.is_event())?;
+        self.places.iter().filter_map(|(key, place)| {
+            let last = self.series.get(*place)?.last;
+            let last = last.filter(|_| key.place.is_event())?;
             Some((key.name.as_str().to_owned(), last))
         })
     }
