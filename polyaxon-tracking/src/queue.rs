@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use crate::artifact::{Reference, RunFolder};
 use crate::error::Error;
 use crate::files::Source;
-use crate::kind::{MetricId, SeriesKey};
+use crate::kind::SeriesKey;
 use crate::mailbox::{Inbox, Outbox, mailbox};
 use crate::metrics::Number;
 use crate::name::Name;
@@ -26,8 +26,8 @@ use crate::writer::Writer;
 /// What callers hand to the writer.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// A metric gets its first value: from now on it goes by its number.
-    Metric(MetricId, Name),
+    /// A metric gets its first value: from now on it goes by its number, which is the next one.
+    Metric(Name),
     Value(Number),
     /// What is known at the start was logged: the run is running.
     Begin,

@@ -166,9 +166,9 @@ impl Writer {
 
     fn carry_out(&mut self, command: Command, commands: &mut Inbox) -> ControlFlow<()> {
         match command {
-            Command::Metric(id, name) => {
+            Command::Metric(name) => {
                 let key = SeriesKey::event(ArtifactKind::Metric, name);
-                self.lines.add_metric(id, key);
+                self.lines.add_metric(key);
             }
             Command::Value(number) => {
                 let (id, stamp, value) = number.into_parts();

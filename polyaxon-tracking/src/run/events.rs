@@ -21,7 +21,7 @@ impl Intake {
         // Names are in memory: there are not so many.
         let id = MetricId(u32::try_from(self.metrics.len()).unwrap_or(u32::MAX));
         self.metrics.insert(name.to_owned(), id);
-        Ok((id, Some(Command::Metric(id, stored))))
+        Ok((id, Some(Command::Metric(stored))))
     }
 }
 

@@ -70,8 +70,8 @@ impl Lines {
         self.push_at(place, line, number);
     }
 
-    /// Numbers are given in their order.
-    pub(super) fn add_metric(&mut self, id: MetricId, key: SeriesKey) {
+    /// Gives a metric the next number.
+    pub(super) fn add_metric(&mut self, key: SeriesKey) {
         let place = self.place_of(key);
         self.metrics.push(place);
     }
