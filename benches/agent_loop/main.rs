@@ -1,6 +1,7 @@
 //! What a turn of the agent loop costs beside the model and the sandbox: CPU time, over the number of
 //! turns and the size of what is said, beside mini-swe-agent with a stub model in the same run. Of
-//! ours also what the turns alone cost, and what of it is the rendering of requests.
+//! ours also what the turns alone cost, what of it is the rendering of requests, and what the start
+//! and the end cost beside them.
 //!
 //!     cargo xtask compare --agent-loop
 
@@ -44,10 +45,12 @@ fn main() -> Result<()> {
             // One side after the other, again and again, so that the machine is the same for all.
             let mut costs = [const { Vec::<Cost>::new() }; OURS.len()];
             let mut others = [const { Vec::new() }; MINI.len()];
+            let mut rendering = Vec::new();
             for _ in 0..rounds {
                 for (costs, (_, keeps)) in costs.iter_mut().zip(OURS) {
                     costs.push(ours::run(turns, bytes, keeps)?);
                 }
+                rendering.push(ours::rendering(turns, bytes)?);
                 for (figures, (_, file)) in others.iter_mut().zip(MINI) {
                     figures.push(mini.run(turns, bytes, file)?);
                 }
@@ -55,6 +58,7 @@ fn main() -> Result<()> {
             rows.push(Row {
                 bytes,
                 turns,
+                rendering: median(rendering),
                 ours: costs.map(|costs| middle(&costs)),
                 mini: others.map(median),
             });
@@ -78,6 +82,7 @@ type Figure = (&'static str, f64);
 struct Row {
     bytes: usize,
     turns: u32,
+    rendering: f64,
     ours: [Cost; OURS.len()],
     mini: [f64; MINI.len()],
 }
@@ -93,21 +98,27 @@ const MINI: [(&str, bool); 2] = [("mini, nothing kept", false), ("mini, file on 
 impl Row {
     /// Whole runs, by side.
     fn whole(&self) -> Vec<Figure> {
-        let ours = OURS.iter().zip(&self.ours);
         let mini = MINI.iter().zip(&self.mini);
-        ours.map(|((side, _), cost)| (*side, cost.whole))
+        self.ours_by(|cost| cost.whole)
             .chain(mini.map(|((side, _), figure)| (*side, *figure)))
             .collect()
     }
 
     /// The turns of ours alone, by what is kept, and the rendering that is not in them.
     fn turns_alone(&self) -> Vec<Figure> {
-        let turns = OURS.iter().zip(&self.ours);
-        let rendering = self.ours.first().map_or(f64::NAN, |cost| cost.rendering);
-        turns
-            .map(|((side, _), cost)| (*side, cost.turn))
-            .chain([("rendering", rendering)])
+        self.ours_by(|cost| cost.turn - self.rendering)
+            .chain([("rendering", self.rendering)])
             .collect()
+    }
+
+    /// What is beside the turns of ours, by what is kept.
+    fn start_and_end(&self) -> Vec<Figure> {
+        self.ours_by(Cost::start_and_end).collect()
+    }
+
+    fn ours_by(&self, figure: impl Fn(Cost) -> f64) -> impl Iterator<Item = Figure> {
+        let sides = OURS.iter().zip(&self.ours);
+        sides.map(move |((side, _), cost)| (*side, figure(*cost)))
     }
 
     fn json(&self) -> Value {
@@ -118,8 +129,13 @@ impl Row {
                 .map(|(side, figure)| (side.to_owned(), rounded(figure)))
                 .collect()
         };
-        let (whole, turns) = (object(self.whole()), object(self.turns_alone()));
-        json!({"bytes": self.bytes, "turns": self.turns, "whole": whole, "turns_alone": turns})
+        json!({
+            "bytes": self.bytes,
+            "turns": self.turns,
+            "whole": object(self.whole()),
+            "turns_alone": object(self.turns_alone()),
+            "start_and_end": object(self.start_and_end()),
+        })
     }
 }
 
@@ -128,9 +144,11 @@ fn show(rows: &[Row], counted: ours::Counted, rounds: usize) {
     table(rows, Row::whole);
     println!("of it the turns alone, without rendering the request, and the rendering");
     table(rows, Row::turns_alone);
+    println!("and the start and the end: files taken over, the patch, the last record, the report");
+    table(rows, Row::start_and_end);
     for (at, (side, keeps)) in OURS.iter().enumerate() {
-        let figures = || rows.iter().filter_map(|row| row.ours.get(at));
-        let worst = figures().map(|cost| cost.turn).fold(0.0, f64::max);
+        let turn = |row: &Row| row.ours.get(at).map(|cost| cost.turn - row.rendering);
+        let worst = rows.iter().filter_map(turn).fold(0.0, f64::max);
         let word = match worst <= MOST {
             true => "holds",
             false => "does not hold",
@@ -166,7 +184,6 @@ fn middle(costs: &[Cost]) -> Cost {
     let part = |part: fn(&Cost) -> f64| median(costs.iter().map(part).collect());
     Cost {
         whole: part(|cost| cost.whole),
-        rendering: part(|cost| cost.rendering),
         turn: part(|cost| cost.turn),
     }
 }

@@ -11,7 +11,7 @@ use agent_loop::{
 };
 use anyhow::{Result, ensure};
 
-use crate::watch::{self, Watch};
+use crate::watch::{self, Measured, Seen, Watch};
 
 /// What is kept of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,34 +96,55 @@ fn attempt(turns: u32, bytes: usize) -> Result<Attempt> {
 /// The CPU time of an attempt in microseconds, divided by its turns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
-    /// All of it: also taking over the workspace, the patch and the report at the end.
+    /// All of it: also the start and the end.
     pub(crate) whole: f64,
-    /// Making the requests for the model: prompt and schema.
-    pub(crate) rendering: f64,
-    /// From the first question to the end of the last turn, without the rendering.
+    /// From before the first question to the end of the last turn, with the rendering of requests.
     pub(crate) turn: f64,
 }
 
-/// Drives an attempt of so many turns. The clock is read some ten times a turn to tell the parts
-/// apart; this counts against the loop.
+impl Cost {
+    /// Taking over the workspace before, and the patch, the last record and the report after.
+    pub(crate) fn start_and_end(self) -> f64 {
+        self.whole - self.turn
+    }
+}
+
+/// Drives an attempt of so many turns.
 pub(crate) fn run(turns: u32, bytes: usize, keeps: Keeps) -> Result<Cost> {
     let folder = match keeps {
         Keeps::InMemory => tempfile::tempdir_in("/dev/shm")?,
         Keeps::Nothing | Keeps::OnDisk => tempfile::tempdir()?,
     };
-    let watch = Watch::new();
-    let watching = watch.clone();
-    let attempt = attempt(turns, bytes)?
-        .clock(watch.clone())
-        .observer(observer_fn(move |record| watching.saw(&record.event)));
+    let attempt = attempt(turns, bytes)?;
     let attempt = match keeps {
         Keeps::Nothing => attempt.journal(Counting::default()),
         Keeps::InMemory | Keeps::OnDisk => attempt.record_in(RunDir::create(folder.path())?),
     };
-    let runtime = runtime()?;
     let before = watch::cpu_time();
-    let outcome = runtime.block_on(attempt.drive())?;
+    let seen = drive(attempt, turns, Measured::Turns(turns))?;
     let whole = watch::cpu_time() - before;
+    let turns = f64::from(turns);
+    Ok(Cost {
+        whole: whole / turns,
+        turn: seen.turns / turns,
+    })
+}
+
+/// The CPU time in microseconds that it takes to make the request of a turn: prompt and schema.
+pub(crate) fn rendering(turns: u32, bytes: usize) -> Result<f64> {
+    let attempt = attempt(turns, bytes)?.journal(Counting::default());
+    let seen = drive(attempt, turns, Measured::Rendering)?;
+    // What lies between two readings of the clock has one of them in it.
+    Ok(seen.rendering / f64::from(turns) - watch::reading())
+}
+
+fn drive(attempt: Attempt, turns: u32, measured: Measured) -> Result<Seen> {
+    let watch = Watch::new(measured);
+    let watching = watch.clone();
+    let attempt = attempt
+        .clock(watch.clone())
+        .observer(observer_fn(move |record| watching.saw(&record.event)));
+    let outcome = runtime()?.block_on(attempt.drive())?;
     ensure!(
         outcome.turns == turns,
         "{} turns: {}",
@@ -132,12 +153,7 @@ pub(crate) fn run(turns: u32, bytes: usize, keeps: Keeps) -> Result<Cost> {
     );
     let seen = watch.seen();
     ensure!(seen.questions == turns, "{} questions", seen.questions);
-    let turns = f64::from(turns);
-    Ok(Cost {
-        whole: whole / turns,
-        rendering: seen.rendering / turns,
-        turn: (seen.turns - seen.rendering) / turns,
-    })
+    Ok(seen)
 }
 
 /// How often records had to be on the disk, the last one left out, and for how many effects.

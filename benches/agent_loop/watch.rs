@@ -1,4 +1,8 @@
 //! A clock for an attempt that tells, from when it is asked and for what, where the CPU time goes.
+//!
+//! To read the CPU time is a call of the kernel that takes as long as a small write, and a loop asks
+//! what time it is some ten times a turn. So there are two kinds of it, for two attempts: one reads
+//! it at the two ends of all turns, the other at both ends of each rendering.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,11 +12,21 @@ use agent_loop::{Clock, SystemClock};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measured {
+    /// So many turns, from before the first question to the end of the last turn.
+    Turns(u32),
+    /// Each rendering of a question.
+    Rendering,
+}
+
 /// The loop asks how much time has passed, makes the next step with its records, and asks what time
 /// it is for the first of them. Where a question is among the records, what was between the two was
 /// the rendering of it, but for some comparisons of numbers.
 #[derive(Clone)]
 pub(crate) struct Watch {
+    measured: Measured,
     clock: SystemClock,
     readings: Arc<Mutex<Readings>>,
 }
@@ -31,15 +45,16 @@ struct Readings {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Seen {
     pub(crate) questions: u32,
-    /// Of all questions together.
+    /// Of all questions together, where it is measured.
     pub(crate) rendering: f64,
-    /// From the first question to the end of the last turn.
+    /// Of all turns together, with the rendering, where they are measured.
     pub(crate) turns: f64,
 }
 
 impl Watch {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(measured: Measured) -> Self {
         Self {
+            measured,
             clock: SystemClock::new(),
             readings: Arc::default(),
         }
@@ -55,7 +70,7 @@ impl Watch {
                 readings.seen.questions += 1;
                 readings.seen.rendering += took;
             }
-            Event::Turn(_) => {
+            Event::Turn(turn) if self.measured == Measured::Turns(turn.turn) => {
                 let first = readings.first_question.unwrap_or(f64::NAN);
                 readings.seen.turns = cpu_time() - first;
             }
@@ -82,9 +97,11 @@ impl Clock for Watch {
     }
 
     fn elapsed(&self) -> Duration {
-        let elapsed = self.clock.elapsed();
-        self.readings().from = Some(cpu_time());
-        elapsed
+        let mut readings = self.readings();
+        if self.measured == Measured::Rendering || readings.first_question.is_none() {
+            readings.from = Some(cpu_time());
+        }
+        self.clock.elapsed()
     }
 
     fn sleep(&self, length: Duration) -> BoxFuture<'_, ()> {
@@ -94,6 +111,16 @@ impl Clock for Watch {
     fn random(&self) -> f64 {
         self.clock.random()
     }
+}
+
+/// What it takes to read the CPU time, in microseconds.
+pub(crate) fn reading() -> f64 {
+    const TIMES: u16 = 1000;
+    let before = cpu_time();
+    for _ in 1..TIMES {
+        std::hint::black_box(cpu_time());
+    }
+    (cpu_time() - before) / f64::from(TIMES)
 }
 
 /// The CPU time of this thread in microseconds: user and system.
