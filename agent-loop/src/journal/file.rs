@@ -5,7 +5,6 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::{CorruptJournal, Durability, Journal, ReadJournal, Record};
 use crate::digest::Digest;
@@ -27,22 +26,10 @@ pub struct FileJournal {
     file: File,
     folder: PathBuf,
     head: Option<Digest>,
+    /// The line that is being made. It is kept for its memory.
+    line: Vec<u8>,
     /// A record that failed to be written may have left half a line. Nothing may follow it.
     broken: bool,
-}
-
-/// One line, in the order in which its members are written.
-#[derive(Serialize)]
-struct Line<'a> {
-    v: u32,
-    seq: u64,
-    at_ms: i64,
-    prev: &'a str,
-    kind: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    body: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    blob: Option<Digest>,
 }
 
 impl FileJournal {
@@ -63,6 +50,7 @@ impl FileJournal {
             file,
             folder: folder.to_owned(),
             head: None,
+            line: Vec::new(),
             broken: false,
         })
     }
@@ -93,6 +81,7 @@ impl FileJournal {
             file,
             folder: folder.to_owned(),
             head: journal.chain_head,
+            line: Vec::new(),
             broken: false,
         };
         Ok((written, journal))
@@ -110,26 +99,10 @@ impl FileJournal {
     }
 
     fn write(&mut self, record: &Record, durability: Durability) -> io::Result<()> {
-        // The body is written as it is: as text it cannot be changed by a detour over values.
-        let body = serde_json::value::to_raw_value(&Body(&record.event))?;
-        let is_large = body.get().len() > MAX_INLINE;
-        let blob = match is_large {
-            true => Some(self.write_blob(body.get().as_bytes())?),
-            false => None,
-        };
-        let line = Line {
-            v: VERSION,
-            seq: record.seq,
-            at_ms: record.at.as_millisecond(),
-            prev: &prev(self.head),
-            kind: record.event.kind(),
-            body: (!is_large).then_some(&*body),
-            blob,
-        };
-        let mut line = serde_json::to_vec(&line)?;
-        let head = Digest::of(&line);
-        line.push(b'\n');
-        self.file.write_all(&line)?;
+        self.make_line(record)?;
+        let head = Digest::of(&self.line);
+        self.line.push(b'\n');
+        self.file.write_all(&self.line)?;
         if durability == Durability::Synced {
             self.file.sync_data()?;
         }
@@ -137,19 +110,47 @@ impl FileJournal {
         Ok(())
     }
 
-    fn write_blob(&self, bytes: &[u8]) -> io::Result<Digest> {
-        let digest = Digest::of(bytes);
-        let folder = self.folder.join(BLOBS);
-        if !folder.is_dir() {
-            fs::create_dir(&folder)?;
-            evidence::sync_folder(&self.folder)?;
+    /// Makes the line of a record, each member at its place: most of a line is its body, and a value
+    /// of all of it would copy that once more.
+    fn make_line(&mut self, record: &Record) -> io::Result<()> {
+        let line = &mut self.line;
+        line.clear();
+        let Record { seq, at, event } = record;
+        write!(
+            line,
+            r#"{{"v":{VERSION},"seq":{seq},"at_ms":{},"prev":"{}","kind":"{}","#,
+            at.as_millisecond(),
+            prev(self.head),
+            event.kind()
+        )?;
+        let members = line.len();
+        line.extend_from_slice(br#""body":"#);
+        let start = line.len();
+        serde_json::to_writer(&mut *line, &Body(event))?;
+        if line.len() - start > MAX_INLINE {
+            let body = line.split_off(start);
+            line.truncate(members);
+            let blob = write_blob(&self.folder, &body)?;
+            write!(line, r#""blob":"{blob}""#)?;
         }
-        let path = folder.join(digest.to_string());
-        if !path.exists() {
-            evidence::write_file(&path, bytes)?;
-        }
-        Ok(digest)
+        line.push(b'}');
+        Ok(())
     }
+}
+
+/// Writes a body that is too large for a line, where it is not there already.
+fn write_blob(journal: &Path, bytes: &[u8]) -> io::Result<Digest> {
+    let digest = Digest::of(bytes);
+    let folder = journal.join(BLOBS);
+    if !folder.is_dir() {
+        fs::create_dir(&folder)?;
+        evidence::sync_folder(journal)?;
+    }
+    let path = folder.join(digest.to_string());
+    if !path.exists() {
+        evidence::write_file(&path, bytes)?;
+    }
+    Ok(digest)
 }
 
 impl Journal for FileJournal {
