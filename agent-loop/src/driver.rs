@@ -99,24 +99,34 @@ struct Book {
 
 impl Book {
     fn keep(&mut self, event: Event, durability: Durability) -> io::Result<()> {
+        self.keep_all(vec![(event, durability)])
+    }
+
+    /// Keeps what nothing is done between.
+    fn keep_all(&mut self, events: Vec<(Event, Durability)>) -> io::Result<()> {
+        if events.is_empty() {
+            return Ok(());
+        }
         if self.is_broken {
             return Err(io::Error::other("an earlier record could not be kept"));
         }
-        let record = Record::new(self.seq, self.clock.now(), event);
-        if let Err(error) = self.journal.append(&record, durability) {
+        let records: Vec<_> = (self.seq..)
+            .zip(events)
+            .map(|(seq, (event, durability))| {
+                (Record::new(seq, self.clock.now(), event), durability)
+            })
+            .collect();
+        if let Err(error) = self.journal.append_all(&records) {
             self.is_broken = true;
             return Err(error);
         }
-        self.seq += 1;
-        for observer in &self.observers {
-            observer.on(&record);
+        self.seq += records.len() as u64;
+        for (record, _) in &records {
+            for observer in &self.observers {
+                observer.on(record);
+            }
         }
         Ok(())
-    }
-
-    fn keep_all(&mut self, events: Vec<(Event, Durability)>) -> io::Result<()> {
-        let mut events = events.into_iter();
-        events.try_for_each(|(event, durability)| self.keep(event, durability))
     }
 }
 

@@ -15,7 +15,8 @@
 //! | `ext` | `true` in a line that a reader may pass over where it does not know its kind |
 //!
 //! What has an effect is written down before it is done (`intent`), synced together with the reply
-//! and the decision that led to it, and what came of it after it (`receipt`), synced as well.
+//! and the decision that led to it, and what came of it after it (`receipt`), synced together with
+//! what follows from it.
 
 mod file;
 mod reader;
@@ -92,6 +93,16 @@ pub trait Journal: Send {
     /// # Errors
     /// Where the record is not kept.
     fn append(&mut self, record: &Record, durability: Durability) -> io::Result<()>;
+
+    /// Adds records that belong together, in order: nothing is done before all of them are kept, so
+    /// one write will do, and one sync where any of them needs it. Default: one after the other.
+    ///
+    /// # Errors
+    /// Where one of them is not kept. No observer sees those before it then.
+    fn append_all(&mut self, records: &[(Record, Durability)]) -> io::Result<()> {
+        let mut records = records.iter();
+        records.try_for_each(|(record, durability)| self.append(record, *durability))
+    }
 
     /// The digest of the last line, where lines are chained. Default: none.
     fn chain_head(&self) -> Option<Digest> {
@@ -225,6 +236,10 @@ impl<J: Journal + ?Sized> Journal for Box<J> {
         (**self).append(record, durability)
     }
 
+    fn append_all(&mut self, records: &[(Record, Durability)]) -> io::Result<()> {
+        (**self).append_all(records)
+    }
+
     fn chain_head(&self) -> Option<Digest> {
         (**self).chain_head()
     }
@@ -233,6 +248,10 @@ impl<J: Journal + ?Sized> Journal for Box<J> {
 impl<J: Journal + ?Sized> Journal for &mut J {
     fn append(&mut self, record: &Record, durability: Durability) -> io::Result<()> {
         (**self).append(record, durability)
+    }
+
+    fn append_all(&mut self, records: &[(Record, Durability)]) -> io::Result<()> {
+        (**self).append_all(records)
     }
 
     fn chain_head(&self) -> Option<Digest> {

@@ -26,8 +26,8 @@ pub struct FileJournal {
     file: File,
     folder: PathBuf,
     head: Option<Digest>,
-    /// The line that is being made. It is kept for its memory.
-    line: Vec<u8>,
+    /// The lines that are being written. It is kept for its memory.
+    lines: Vec<u8>,
     /// A record that failed to be written may have left half a line. Nothing may follow it.
     broken: bool,
 }
@@ -50,7 +50,7 @@ impl FileJournal {
             file,
             folder: folder.to_owned(),
             head: None,
-            line: Vec::new(),
+            lines: Vec::new(),
             broken: false,
         })
     }
@@ -81,7 +81,7 @@ impl FileJournal {
             file,
             folder: folder.to_owned(),
             head: journal.chain_head,
-            line: Vec::new(),
+            lines: Vec::new(),
             broken: false,
         };
         Ok((written, journal))
@@ -98,43 +98,65 @@ impl FileJournal {
         file.sync_all()
     }
 
-    fn write(&mut self, record: &Record, durability: Durability) -> io::Result<()> {
-        self.make_line(record)?;
-        let head = Digest::of(&self.line);
-        self.line.push(b'\n');
-        self.file.write_all(&self.line)?;
-        if durability == Durability::Synced {
+    /// Writes a line for each of `records`, all of them at once.
+    fn write<'a>(
+        &mut self,
+        records: impl IntoIterator<Item = (&'a Record, Durability)>,
+    ) -> io::Result<()> {
+        self.lines.clear();
+        let (mut head, mut synced) = (self.head, false);
+        for (record, durability) in records {
+            head = Some(self.add_line(record, head)?);
+            synced |= durability == Durability::Synced;
+        }
+        self.file.write_all(&self.lines)?;
+        if synced {
             self.file.sync_data()?;
         }
-        self.head = Some(head);
+        self.head = head;
         Ok(())
     }
 
-    /// Makes the line of a record, each member at its place: most of a line is its body, and a value
-    /// of all of it would copy that once more.
-    fn make_line(&mut self, record: &Record) -> io::Result<()> {
-        let line = &mut self.line;
-        line.clear();
+    /// Makes the line of a record, which follows the one with the digest `head`, and gives its own.
+    /// Each member is written at its place: most of a line is its body, and a value of all of it
+    /// would copy that once more.
+    fn add_line(&mut self, record: &Record, head: Option<Digest>) -> io::Result<Digest> {
+        let lines = &mut self.lines;
+        let start = lines.len();
         let Record { seq, at, event } = record;
         write!(
-            line,
+            lines,
             r#"{{"v":{VERSION},"seq":{seq},"at_ms":{},"prev":"{}","kind":"{}","#,
             at.as_millisecond(),
-            prev(self.head),
+            prev(head),
             event.kind()
         )?;
-        let members = line.len();
-        line.extend_from_slice(br#""body":"#);
-        let start = line.len();
-        serde_json::to_writer(&mut *line, &Body(event))?;
-        if line.len() - start > MAX_INLINE {
-            let body = line.split_off(start);
-            line.truncate(members);
-            let blob = write_blob(&self.folder, &body)?;
-            write!(line, r#""blob":"{blob}""#)?;
+        let members = lines.len();
+        lines.extend_from_slice(br#""body":"#);
+        let body = lines.len();
+        serde_json::to_writer(&mut *lines, &Body(event))?;
+        if lines.len() - body > MAX_INLINE {
+            let blob = write_blob(&self.folder, &lines.split_off(body))?;
+            lines.truncate(members);
+            write!(lines, r#""blob":"{blob}""#)?;
         }
-        line.push(b'}');
-        Ok(())
+        lines.push(b'}');
+        let digest = Digest::of(lines.get(start..).unwrap_or_default());
+        lines.push(b'\n');
+        Ok(digest)
+    }
+
+    /// Writes records, and nothing more after the first failure.
+    fn keep<'a>(
+        &mut self,
+        records: impl IntoIterator<Item = (&'a Record, Durability)>,
+    ) -> io::Result<()> {
+        if self.broken {
+            return Err(io::Error::other("an earlier record could not be written"));
+        }
+        let written = self.write(records);
+        self.broken = written.is_err();
+        written
     }
 }
 
@@ -155,12 +177,12 @@ fn write_blob(journal: &Path, bytes: &[u8]) -> io::Result<Digest> {
 
 impl Journal for FileJournal {
     fn append(&mut self, record: &Record, durability: Durability) -> io::Result<()> {
-        if self.broken {
-            return Err(io::Error::other("an earlier record could not be written"));
-        }
-        let written = self.write(record, durability);
-        self.broken = written.is_err();
-        written
+        self.keep([(record, durability)])
+    }
+
+    fn append_all(&mut self, records: &[(Record, Durability)]) -> io::Result<()> {
+        let records = records.iter();
+        self.keep(records.map(|(record, durability)| (record, *durability)))
     }
 
     fn chain_head(&self) -> Option<Digest> {
