@@ -10,11 +10,11 @@ use crate::digest::{Digest, TreeHash};
 use crate::path::RelPath;
 use crate::serde_as;
 
-/// A regular file: bytes, and whether it may be executed.
+/// A regular file: bytes, and whether it may be executed. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "FileRecord", into = "FileRecord")]
 pub struct File {
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
     /// As many as there are bytes, unless the file is sealed.
     len: u64,
     executable: bool,
@@ -29,7 +29,7 @@ impl File {
         let digest = Digest::of(&bytes);
         Self {
             len: bytes.len() as u64,
-            bytes,
+            bytes: Arc::new(bytes),
             executable: false,
             digest,
         }
@@ -44,7 +44,7 @@ impl File {
                 sha256,
                 executable,
             } => Some(Self {
-                bytes: Vec::new(),
+                bytes: Arc::default(),
                 len: *len,
                 executable: *executable,
                 digest: *sha256,
@@ -114,7 +114,7 @@ impl From<FileRecord> for File {
 impl From<File> for FileRecord {
     fn from(file: File) -> Self {
         Self {
-            content: file.bytes,
+            content: Arc::unwrap_or_clone(file.bytes),
             executable: file.executable,
         }
     }
@@ -126,7 +126,7 @@ impl From<File> for FileRecord {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<RelPath, File>", into = "BTreeMap<RelPath, File>")]
 pub struct Tree {
-    files: BTreeMap<RelPath, Arc<File>>,
+    files: Arc<BTreeMap<RelPath, Arc<File>>>,
     hash: OnceLock<TreeHash>,
 }
 
@@ -146,13 +146,13 @@ impl Tree {
     /// Puts a file, and returns the one that was there.
     pub fn insert(&mut self, path: RelPath, file: impl Into<Arc<File>>) -> Option<Arc<File>> {
         self.hash = OnceLock::new();
-        self.files.insert(path, file.into())
+        Arc::make_mut(&mut self.files).insert(path, file.into())
     }
 
     /// Removes a file, and returns it.
     pub fn remove(&mut self, path: &RelPath) -> Option<Arc<File>> {
         self.hash = OnceLock::new();
-        self.files.remove(path)
+        Arc::make_mut(&mut self.files).remove(path)
     }
 
     /// The files in the order of their paths.
@@ -203,12 +203,9 @@ impl Eq for Tree {}
 
 impl<F: Into<Arc<File>>> FromIterator<(RelPath, F)> for Tree {
     fn from_iter<I: IntoIterator<Item = (RelPath, F)>>(files: I) -> Self {
-        let files = files
-            .into_iter()
-            .map(|(path, file)| (path, file.into()))
-            .collect();
+        let files = files.into_iter().map(|(path, file)| (path, file.into()));
         Self {
-            files,
+            files: Arc::new(files.collect()),
             hash: OnceLock::new(),
         }
     }
@@ -222,7 +219,7 @@ impl From<BTreeMap<RelPath, File>> for Tree {
 
 impl From<Tree> for BTreeMap<RelPath, File> {
     fn from(tree: Tree) -> Self {
-        let files = tree.files.into_iter();
+        let files = Arc::unwrap_or_clone(tree.files).into_iter();
         files
             .map(|(path, file)| (path, Arc::unwrap_or_clone(file)))
             .collect()
