@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acceptance::{Acceptance, CheckPlan};
-use crate::action::{Action, Defect};
+use crate::action::Defect;
 use crate::budget::{Budget, Reserve, Spent};
 use crate::digest::{Digest, TreeHash};
 use crate::ids::{AttemptId, RequestId};
@@ -50,6 +50,7 @@ pub(crate) use step::{Effect, Question, Step};
 
 use act::Doing;
 use check::Verified;
+use decide::Asking;
 use view::CheckView;
 
 /// What an attempt is made of, checked and complete.
@@ -100,7 +101,8 @@ pub(crate) struct Machine {
     seq: u32,
     turns_used: u32,
     turn_took: Duration,
-    action: Option<Action>,
+    /// What the reply of this turn asks for.
+    action: Option<Asking>,
 
     base: Tree,
     known: Tree,
@@ -215,28 +217,28 @@ impl Machine {
         let (id, reserve, tries) = (question.id.clone(), *reserve, *tries);
         let (result, took) = (as_written(result), cut(took));
         self.pass(took);
-        let reply = ReplyRecord::of(&result);
+        self.settle(&result, reserve, took);
+        let said = match &result {
+            Ok(reply) => Ok(crate::action::parse(&reply.text, reply.finish)),
+            Err(error) if error.kind == ModelErrorKind::Empty => Ok(Err(Defect::Empty)),
+            Err(error) => Err(error.clone()),
+        };
         self.record(
             Event::Replied(Replied {
                 id,
                 turn: self.turn,
                 took,
-                reply,
+                reply: ReplyRecord::of(result),
             }),
             Durability::Buffered,
         );
-        self.settle(&result, reserve, took);
-        match result {
-            Ok(reply) => {
+        match said {
+            Ok(action) => {
                 self.turns_used += 1;
-                match crate::action::parse(&reply.text, reply.finish) {
+                match action {
                     Ok(action) => self.decide(action),
                     Err(defect) => self.not_an_action(&defect),
                 }
-            }
-            Err(error) if error.kind == ModelErrorKind::Empty => {
-                self.turns_used += 1;
-                self.not_an_action(&Defect::Empty);
             }
             Err(error) => self.model_failed(error, tries),
         }

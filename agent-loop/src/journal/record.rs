@@ -307,17 +307,17 @@ pub enum ReplyRecord {
 }
 
 impl ReplyRecord {
-    pub(crate) fn of(result: &Result<ModelReply, ModelError>) -> Self {
+    pub(crate) fn of(result: Result<ModelReply, ModelError>) -> Self {
         match result {
             Ok(reply) => Self::Reply {
-                text: reply.text.clone(),
+                text: reply.text,
                 finish: reply.finish,
                 usage: reply.usage,
                 cost: reply.cost,
-                served_by: reply.served_by.clone(),
+                served_by: reply.served_by,
                 queue: reply.queue,
             },
-            Err(error) => Self::Failed(error.clone()),
+            Err(error) => Self::Failed(error),
         }
     }
 }

@@ -9,6 +9,26 @@ use crate::policy::{Approval, Decision, Policy as _, PolicyContext};
 use crate::prompt::Next;
 use crate::text::one_line;
 
+/// What a turn is about, as it is named after its action is done or was not.
+#[derive(Debug)]
+pub(super) struct Asking {
+    /// In the records.
+    line: String,
+    /// To the model.
+    subject: String,
+}
+
+impl Asking {
+    fn of(action: &Action) -> Self {
+        let line = action.to_string();
+        let subject = match action {
+            Action::Write { path, .. } => format!("write {path}"),
+            _ => line.clone(),
+        };
+        Self { line, subject }
+    }
+}
+
 impl Machine {
     /// The reply is no action, or an action on a path that leads nowhere.
     pub(super) fn not_an_action(&mut self, defect: &Defect) {
@@ -41,7 +61,7 @@ impl Machine {
     /// Decides about an action: first the loop's own rules, then the policies, the strictest wins.
     pub(super) fn decide(&mut self, action: Action) {
         self.format_errors = 0;
-        self.action = Some(action.clone());
+        self.action = Some(Asking::of(&action));
         let times = match self.is_due(&action) {
             true => 0,
             false => {
@@ -52,7 +72,7 @@ impl Machine {
             }
         };
         if times >= self.budget().stuck_after {
-            self.decided(&action, Decision::deny("repeated too often"));
+            self.decided(Decision::deny("repeated too often"));
             self.feedback(TurnResult::Refused, "repeated too often".to_owned());
             self.end(End::Stuck);
             return;
@@ -63,7 +83,7 @@ impl Machine {
             )),
             false => self.rules(&action),
         };
-        self.decided(&action, decision.clone());
+        self.decided(decision.clone());
         match decision {
             Decision::Allow => self.carry_out(action),
             Decision::Deny { feedback } => self.feedback(TurnResult::Refused, feedback),
@@ -93,10 +113,10 @@ impl Machine {
         }
     }
 
-    fn decided(&mut self, action: &Action, decision: Decision) {
+    fn decided(&mut self, decision: Decision) {
         let decided = Decided {
             turn: self.turn,
-            action: Some(action.to_string()),
+            action: self.action.as_ref().map(|action| action.line.clone()),
             defect: None,
             decision,
         };
@@ -143,12 +163,10 @@ impl Machine {
 
     /// Ends a turn in which the action was not done; the model is told in the next one.
     pub(super) fn feedback(&mut self, result: TurnResult, said: String) {
-        let subject = self.action.as_ref().map(|action| match action {
-            Action::Write { path, .. } => format!("write {path}"),
-            action => action.to_string(),
-        });
-        self.refusal = Some(match subject {
-            Some(subject) => format!("Your last action, {subject}, was not done: {said}."),
+        self.refusal = Some(match &self.action {
+            Some(Asking { subject, .. }) => {
+                format!("Your last action, {subject}, was not done: {said}.")
+            }
             None => format!("Your last answer was not used: {said}."),
         });
         self.end_turn(result, said);
@@ -156,7 +174,7 @@ impl Machine {
 
     /// Ends a turn.
     pub(super) fn end_turn(&mut self, result: TurnResult, said: String) {
-        let action = self.action.as_ref().map(ToString::to_string);
+        let action = self.action.as_ref().map(|action| action.line.clone());
         let took = self.turn_took;
         let turn = TurnEnded {
             turn: self.turn,
