@@ -152,7 +152,7 @@ pub(crate) struct View<'a> {
     pub(crate) listed: Vec<(&'a RelPath, Use)>,
     /// Files that are shown whole, and others that the model has seen.
     pub(crate) seen: Vec<Seen<'a>>,
-    /// What the last check of these bytes said against them.
+    /// What the last check of these bytes said against them, as far as it is shown.
     pub(crate) failures: Option<&'a str>,
     /// What became of the last action, where it was not done.
     pub(crate) refusal: Option<&'a str>,
@@ -186,7 +186,6 @@ pub(crate) fn user(view: &View<'_>) -> String {
     files(view, &mut out);
     contents(view, &mut out);
     if let Some(failures) = view.failures {
-        let failures = head_and_tail(failures, view.observation_bytes);
         out.push_str("The last check failed:\n");
         out.push_str(failures.trim_end());
         out.push_str("\n\n");

@@ -16,7 +16,7 @@ use crate::outcome::{CheckOutcome, End, Limit};
 use crate::path::RelPath;
 use crate::private::Private;
 use crate::prompt::BYTE_ORDER_MARK;
-use crate::text::one_line;
+use crate::text::{head_and_tail, one_line, printable};
 use crate::workspace::{Precondition, WorkspaceError};
 
 /// Failures of the workspace in a row after which it is given up.
@@ -340,14 +340,14 @@ impl Machine {
         match checking.judge(&*Arc::clone(&self.setup.acceptance)) {
             Judgement::Continue => self.next_stage(checking),
             Judgement::Passed(verified, verdict) => {
-                let summary = self.judged(&checking, &verdict, Some(verified.level()), took);
+                let summary = self.judged(&checking, verdict, Some(verified.level()), took);
                 self.verified = Some(verified);
                 self.last_check = CheckView::Passed;
                 self.dirty = false;
                 self.invalid_checks = 0;
                 self.done(TurnResult::Pass, summary);
             }
-            Judgement::Over(verdict) => self.not_passed(&checking, &verdict, took),
+            Judgement::Over(verdict) => self.not_passed(&checking, verdict, took),
         }
     }
 
@@ -369,24 +369,28 @@ impl Machine {
             }
             error => {
                 let why = format!("the check could not be carried out: {error} (code WS-CHECK)");
-                self.not_passed(checking, &Verdict::invalid(why), took);
+                self.not_passed(checking, Verdict::invalid(why), took);
             }
         }
     }
 
-    fn not_passed(&mut self, checking: &Checking, verdict: &Verdict, took: Duration) {
+    fn not_passed(&mut self, checking: &Checking, verdict: Verdict, took: Duration) {
+        let failures = match &verdict {
+            Verdict::Fail { feedback } => Some(self.shown(feedback)),
+            _ => None,
+        };
         let summary = self.judged(checking, verdict, None, took);
         self.dirty = false;
-        match verdict {
-            Verdict::Fail { feedback } => {
+        match failures {
+            Some(failures) => {
                 self.invalid_checks = 0;
-                self.last_check = CheckView::Failed(feedback.clone());
+                self.last_check = CheckView::Failed(failures);
                 self.done(TurnResult::Fail, summary);
             }
-            _ => {
+            None => {
                 self.invalid_checks += 1;
-                self.last_check =
-                    CheckView::Failed(format!("- the check gave no verdict: {summary}"));
+                let why = format!("- the check gave no verdict: {summary}");
+                self.last_check = CheckView::Failed(self.shown(&why));
                 self.done(TurnResult::Invalid, summary.clone());
                 if self.invalid_checks >= self.budget().invalid_checks {
                     self.end(End::CheckInvalid { why: summary });
@@ -395,25 +399,32 @@ impl Machine {
         }
     }
 
+    /// What a check said, as far as the model is shown it.
+    fn shown(&self, said: &str) -> String {
+        let said = printable(said.as_bytes());
+        head_and_tail(&said, self.budget().observation_bytes).into_owned()
+    }
+
     /// Writes a verdict down and gives its summary.
     fn judged(
         &mut self,
         checking: &Checking,
-        verdict: &Verdict,
+        verdict: Verdict,
         level: Option<Level>,
         took: Duration,
     ) -> String {
-        let summary = match verdict {
+        let word = verdict.word();
+        let summary = match &verdict {
             Verdict::Pass { summary, .. } => summary,
             Verdict::Fail { feedback } => feedback,
             Verdict::Invalid { why } => why,
         };
-        let summary = one_line(&crate::text::printable(summary.as_bytes()), 200);
+        let summary = one_line(&printable(summary.as_bytes()), 200);
         let judged = Judged {
             id: checking.first.clone(),
             turn: self.turn,
             check: checking.name.clone(),
-            verdict: verdict.clone(),
+            verdict,
             tree: checking.tree.hash(),
             plan: checking.plan.digest(),
             evaluator: self.setup.acceptance.revision(),
@@ -425,7 +436,7 @@ impl Machine {
             id: checking.first.clone(),
             turn: self.turn,
             name: checking.name.clone(),
-            verdict: verdict.word().to_owned(),
+            verdict: word.to_owned(),
             summary: summary.clone(),
             tree: checking.tree.hash(),
             places: checking.places(),

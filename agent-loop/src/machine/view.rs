@@ -3,7 +3,6 @@
 use super::Machine;
 use crate::path::RelPath;
 use crate::prompt::{self, Choice, Next, Offer, Order, Seen, Use, View};
-use crate::text::printable;
 
 /// What the last check means for the files as they are now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +13,7 @@ pub(super) enum CheckView {
     Outdated,
     /// It passed.
     Passed,
-    /// It did not, for this reason.
+    /// It did not, for this reason, as the model is shown it.
     Failed(String),
 }
 
@@ -119,7 +118,7 @@ impl Machine {
             _ => self.editable(),
         };
         let failures = match &self.last_check {
-            CheckView::Failed(failures) => Some(printable(failures.as_bytes())),
+            CheckView::Failed(failures) => Some(failures.as_str()),
             _ => None,
         };
         let seen = self.seen.iter().filter_map(|(path, turn)| {
@@ -141,7 +140,7 @@ impl Machine {
             task: &started.text,
             listed: self.listed(),
             seen: seen.collect(),
-            failures: failures.as_deref(),
+            failures,
             refusal: self.refusal.as_deref(),
             next,
             targets,
