@@ -422,7 +422,7 @@ impl Places<'_> {
                 let put = self.workspace.put(id, path, file, *before);
                 self.writing(put).await.map(|()| Answer::Put)
             }
-            Effect::Stage { plan, stage, tree } => match plan.stages.get(*stage) {
+            Effect::Stage { check, stage, tree } => match check.plan.stages.get(*stage) {
                 Some(stage) => self
                     .stage(id, stage, tree, book, place)
                     .await

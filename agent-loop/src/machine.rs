@@ -49,7 +49,7 @@ pub(crate) use check::sources;
 pub(crate) use step::{Effect, Question, Step};
 
 use act::Doing;
-use check::Verified;
+use check::{Planned, Verified};
 use decide::Asking;
 use view::CheckView;
 
@@ -90,6 +90,8 @@ enum Phase {
 /// What is known, and what comes next.
 pub(crate) struct Machine {
     setup: Setup,
+    /// The checks by their names.
+    plans: BTreeMap<String, Arc<Planned>>,
     phase: Phase,
     records: Vec<(Event, Durability)>,
     /// How much time has passed, as of the last call that said so.
@@ -130,7 +132,16 @@ impl Machine {
             provision: setup.started.provision,
             ..Latency::default()
         };
+        let planned = |(name, plan): (&String, &Arc<CheckPlan>)| {
+            let planned = Planned {
+                name: name.clone(),
+                plan: Arc::clone(plan),
+                digest: plan.digest(),
+            };
+            (name.clone(), Arc::new(planned))
+        };
         Self {
+            plans: setup.plans.iter().map(planned).collect(),
             setup,
             phase: Phase::New,
             records: Vec::new(),
@@ -394,7 +405,7 @@ impl Machine {
 
     fn open(&mut self) {
         let seed = self.setup.started.files.clone();
-        self.begin(Effect::Open { seed }, None, |_| Doing::Open);
+        self.begin(Effect::Open { seed }, |_| Doing::Open);
     }
 
     /// It is `now`, or later where that is known.
@@ -425,17 +436,12 @@ impl Machine {
     /// Starts an effect: the one place where anything is done to the workspace. Whatever was
     /// verified before a write or a check is not any more, also where the write fails or changes
     /// nothing.
-    fn begin(
-        &mut self,
-        effect: Effect,
-        check: Option<&str>,
-        doing: impl FnOnce(RequestId) -> Doing,
-    ) {
+    fn begin(&mut self, effect: Effect, doing: impl FnOnce(RequestId) -> Doing) {
         if effect.changes_something() && self.verified.take().is_some() {
             self.changed();
         }
         let id = self.next_id();
-        let (intended, durability) = effect.intended(check);
+        let (intended, durability) = effect.intended();
         let intent = Intent {
             id: id.clone(),
             turn: self.turn,

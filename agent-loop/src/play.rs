@@ -143,10 +143,10 @@ impl Played {
     /// Where the command `id` is to run, if it is being carried out now.
     fn running_at(&self, id: &RequestId) -> Option<At> {
         match self.machine.doing() {
-            Some((doing, Effect::Stage { plan, stage, .. }))
+            Some((doing, Effect::Stage { check, stage, .. }))
                 if doing == id && self.expected.is_empty() =>
             {
-                plan.stages.get(*stage).map(|stage| stage.at)
+                check.plan.stages.get(*stage).map(|stage| stage.at)
             }
             _ => None,
         }

@@ -87,8 +87,8 @@ impl Driver {
         let answer = match &effect {
             Effect::Get { .. } | Effect::ReadBack => return,
             Effect::Open { .. } | Effect::Put { .. } => Answer::Interrupted,
-            Effect::Stage { plan, stage, .. } => {
-                let Some(stage) = plan.stages.get(*stage) else {
+            Effect::Stage { check, stage, .. } => {
+                let Some(stage) = check.plan.stages.get(*stage) else {
                     return;
                 };
                 let prepared = prepared.filter(|prepared| prepared.id == id);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::check::{Checking, Judgement};
+use super::check::{Checking, Judgement, Planned};
 use super::view::CheckView;
 use super::{Effect, Machine, Phase};
-use crate::acceptance::{CheckPlan, Level, StageRun, Verdict};
+use crate::acceptance::{Level, StageRun, Verdict};
 use crate::action::Action;
 use crate::digest::Digest;
 use crate::ids::RequestId;
@@ -55,7 +55,7 @@ impl Machine {
                     path: path.clone(),
                     max,
                 };
-                self.begin(effect, None, |_| Doing::Read { path });
+                self.begin(effect, |_| Doing::Read { path });
             }
             Action::Write { path, content } => {
                 let file = Arc::new(self.file(&path, content));
@@ -71,7 +71,7 @@ impl Machine {
             }
             Action::Check { name } => self.check(name),
             Action::Finish { .. } => match &self.verified {
-                Some(_) => self.begin(Effect::ReadBack, None, |_| Doing::Finish),
+                Some(_) => self.begin(Effect::ReadBack, |_| Doing::Finish),
                 None => self.feedback(TurnResult::Refused, self.why_not_finished()),
             },
         }
@@ -96,7 +96,7 @@ impl Machine {
         let Writing {
             path, file, before, ..
         } = writing.clone();
-        self.begin(Effect::Put { path, file, before }, None, |_| {
+        self.begin(Effect::Put { path, file, before }, |_| {
             Doing::Write(writing)
         });
     }
@@ -111,38 +111,36 @@ impl Machine {
             return;
         }
         let name = name.unwrap_or_else(|| self.setup.started.default_check.clone());
-        let Some(plan) = self.setup.plans.get(&name).map(Arc::clone) else {
+        let Some(check) = self.plans.get(&name).map(Arc::clone) else {
             // The rules have refused a name that does not exist; the default one does.
             self.feedback(TurnResult::Refused, "there is no such check".to_owned());
             return;
         };
-        self.start_check(&name, plan, self.known.clone());
+        self.start_check(check, self.known.clone());
     }
 
-    fn start_check(&mut self, name: &str, plan: Arc<CheckPlan>, tree: Tree) {
+    fn start_check(&mut self, check: Arc<Planned>, tree: Tree) {
         let effect = Effect::Stage {
-            plan: Arc::clone(&plan),
+            check: Arc::clone(&check),
             stage: 0,
             tree: tree.clone(),
         };
         let start = |first| Checking {
-            name: name.to_owned(),
-            plan,
+            check,
             tree,
             first,
             runs: Vec::new(),
         };
-        self.begin(effect, Some(name), |first| Doing::Check(start(first)));
+        self.begin(effect, |first| Doing::Check(start(first)));
     }
 
     fn next_stage(&mut self, checking: Checking) {
         let effect = Effect::Stage {
-            plan: Arc::clone(&checking.plan),
+            check: Arc::clone(&checking.check),
             stage: checking.runs.len(),
             tree: checking.tree.clone(),
         };
-        let name = checking.name.clone();
-        self.begin(effect, Some(&name), |_| Doing::Check(checking));
+        self.begin(effect, |_| Doing::Check(checking));
     }
 
     /// What came of the effect that was pending.
@@ -285,7 +283,7 @@ impl Machine {
             path: writing.path.clone(),
             max,
         };
-        self.begin(effect, None, |_| Doing::Probe(writing));
+        self.begin(effect, |_| Doing::Probe(writing));
     }
 
     /// Carries out a stage again whose end nobody can know any more. It ran, if it ran, in a place
@@ -294,7 +292,7 @@ impl Machine {
         self.note_uncertain(id.clone(), "running a check");
         self.resolved();
         match checking.runs.is_empty() {
-            true => self.start_check(&checking.name, checking.plan, checking.tree),
+            true => self.start_check(checking.check, checking.tree),
             false => self.next_stage(checking),
         }
     }
@@ -423,10 +421,10 @@ impl Machine {
         let judged = Judged {
             id: checking.first.clone(),
             turn: self.turn,
-            check: checking.name.clone(),
+            check: checking.check.name.clone(),
             verdict,
             tree: checking.tree.hash(),
-            plan: checking.plan.digest(),
+            plan: checking.check.digest,
             evaluator: self.setup.acceptance.revision(),
             evidence: checking.evidence(),
             level,
@@ -435,7 +433,7 @@ impl Machine {
         self.checks.push(CheckOutcome {
             id: checking.first.clone(),
             turn: self.turn,
-            name: checking.name.clone(),
+            name: checking.check.name.clone(),
             verdict: word.to_owned(),
             summary: summary.clone(),
             tree: checking.tree.hash(),

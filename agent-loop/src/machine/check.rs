@@ -9,11 +9,18 @@ use crate::manifest::{Manifest, Tree};
 use crate::path::RelPath;
 use crate::policy::is_bytecode;
 
+/// A check with its plan, and the digest of the plan, which is made once.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(super) name: String,
+    pub(crate) plan: Arc<CheckPlan>,
+    pub(super) digest: Digest,
+}
+
 /// A check that is being carried out.
 #[derive(Clone, Debug)]
 pub(super) struct Checking {
-    pub(super) name: String,
-    pub(super) plan: Arc<CheckPlan>,
+    pub(super) check: Arc<Planned>,
     pub(super) tree: Tree,
     /// The first stage's request: the name of the check in the journal.
     pub(super) first: RequestId,
@@ -88,7 +95,7 @@ impl Checking {
     }
 
     fn seen(&self) -> Evidence<'_> {
-        Evidence::new(&self.plan, &self.tree, &self.runs)
+        Evidence::new(&self.check.plan, &self.tree, &self.runs)
     }
 
     /// Judges the stages so far: first whether they ran on what they should have, then what they
@@ -102,7 +109,9 @@ impl Checking {
         }
         let verdict = acceptance.judge(&self.seen());
         match &verdict {
-            Verdict::Pass { .. } if self.runs.len() < self.plan.stages.len() => Judgement::Continue,
+            Verdict::Pass { .. } if self.runs.len() < self.check.plan.stages.len() => {
+                Judgement::Continue
+            }
             Verdict::Pass { .. } => Judgement::Passed(self.verified(acceptance), verdict),
             _ => Judgement::Over(verdict),
         }
@@ -112,10 +121,10 @@ impl Checking {
         Verified {
             check: self.first.clone(),
             tree: self.tree.hash(),
-            plan: self.plan.digest(),
+            plan: self.check.digest,
             evaluator: acceptance.revision(),
             evidence: self.evidence(),
-            level: reached(&self.plan, &self.runs),
+            level: reached(&self.check.plan, &self.runs),
         }
     }
 }

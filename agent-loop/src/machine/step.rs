@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acceptance::CheckPlan;
+use super::check::Planned;
 use crate::ids::RequestId;
 use crate::journal::{Durability, Intended, SeedFile};
 use crate::manifest::{File, Tree};
@@ -69,7 +69,7 @@ pub(crate) enum Effect {
     },
     /// Run one stage of a check in an empty place.
     Stage {
-        plan: Arc<CheckPlan>,
+        check: Arc<Planned>,
         stage: usize,
         tree: Tree,
     },
@@ -98,7 +98,7 @@ impl Effect {
     }
 
     /// How it is written down, and how well before it is done: what only reads can be lost.
-    pub(super) fn intended(&self, check: Option<&str>) -> (Intended, Durability) {
+    pub(super) fn intended(&self) -> (Intended, Durability) {
         match self {
             Self::Open { seed } => {
                 let files = seed.iter().map(|(path, file)| SeedFile {
@@ -122,11 +122,11 @@ impl Effect {
                 };
                 (intended, Durability::Synced)
             }
-            Self::Stage { plan, stage, tree } => {
+            Self::Stage { check, stage, tree } => {
                 let intended = Intended::Stage {
-                    check: check.unwrap_or_default().to_owned(),
+                    check: check.name.clone(),
                     stage: *stage,
-                    plan: plan.digest(),
+                    plan: check.digest,
                     tree: tree.hash(),
                 };
                 (intended, Durability::Synced)
