@@ -1,11 +1,11 @@
 //! Reads the model's reply, strictly and once. Nothing is ever executed on a guess.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::digest::Digest;
 use crate::model::Finish;
 use crate::path::{InvalidPath, RelPath};
 use crate::text::one_line;
@@ -56,25 +56,29 @@ impl Action {
 
     /// What is the same in two actions that do the same. Quotes and blanks of a written file do not
     /// count: models that are stuck change them and nothing else.
-    pub(crate) fn likeness(&self) -> Digest {
+    ///
+    /// It is compared within an attempt and kept nowhere. Where two actions had one by chance, the
+    /// worst would be an action that is refused as repeated, so this need not be a [`Digest`], which
+    /// takes three times as long over a file.
+    ///
+    /// [`Digest`]: crate::Digest
+    pub(crate) fn likeness(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.word().hash(&mut hasher);
         match self {
-            Self::Read { path } => Digest::of_parts([b"read", path.as_str().as_bytes()]),
+            Self::Read { path } => path.hash(&mut hasher),
             Self::Write { path, content } => {
-                let mut folded = Vec::with_capacity(content.len());
-                // Word by word, and not byte by byte: most of a file is words.
-                for word in content.split(u8::is_ascii_whitespace) {
-                    folded.extend(word.iter().map(|byte| match byte {
-                        b'\'' => b'"',
-                        byte => *byte,
-                    }));
+                let mut folded = content.clone();
+                folded.retain(|byte| !byte.is_ascii_whitespace());
+                for quote in folded.iter_mut().filter(|byte| **byte == b'\'') {
+                    *quote = b'"';
                 }
-                Digest::of_parts([b"write", path.as_str().as_bytes(), &folded])
+                (path, folded).hash(&mut hasher);
             }
-            Self::Check { name } => {
-                Digest::of_parts([b"check", name.as_deref().unwrap_or_default().as_bytes()])
-            }
-            Self::Finish { .. } => Digest::of_parts([b"finish".as_slice()]),
+            Self::Check { name } => name.as_deref().unwrap_or_default().hash(&mut hasher),
+            Self::Finish { .. } => {}
         }
+        hasher.finish()
     }
 }
 

@@ -120,7 +120,8 @@ pub(crate) struct Machine {
     format_errors: u32,
     invalid_checks: u32,
     workspace_failures: u32,
-    repeats: HashMap<(Digest, TreeHash), u32>,
+    /// How often an action was asked for on the same files, by its likeness.
+    repeats: HashMap<(u64, TreeHash), u32>,
     checks: Vec<CheckOutcome>,
     uncertain: Vec<UncertainRequest>,
     latency: Latency,
