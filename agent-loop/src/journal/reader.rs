@@ -1,7 +1,7 @@
 //! Reads a journal back, and finds out what is wrong with it.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufRead as _};
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -90,6 +90,17 @@ impl ReadJournal {
         })
     }
 
+    /// The records that this version knows, in order.
+    pub(crate) fn into_known(self) -> Vec<Record> {
+        let entries = self.records.into_iter();
+        entries
+            .filter_map(|entry| match entry {
+                JournalEntry::Known(record) => Some(*record),
+                JournalEntry::Skipped { .. } => None,
+            })
+            .collect()
+    }
+
     /// The records that this version knows.
     pub fn known(&self) -> impl Iterator<Item = &Record> {
         self.records.iter().filter_map(|entry| match entry {
@@ -111,7 +122,7 @@ impl ReadJournal {
             chain_head: None,
             torn_tail: None,
         };
-        let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+        let lines = lines(bytes)?;
         let mut offset = 0;
         for (at, line) in lines.iter().enumerate() {
             let following = lines.get(at + 1..).unwrap_or_default();
@@ -156,6 +167,18 @@ impl ReadJournal {
         }
         Ok(journal)
     }
+}
+
+/// The lines, each with its line feed.
+fn lines(mut rest: &[u8]) -> io::Result<Vec<&[u8]>> {
+    let mut lines = Vec::new();
+    while !rest.is_empty() {
+        let all = rest;
+        // It looks at many bytes at a time, and most of a journal is long lines.
+        let (line, _) = all.split_at(rest.skip_until(b'\n')?);
+        lines.push(line);
+    }
+    Ok(lines)
 }
 
 /// What is wrong with a line.

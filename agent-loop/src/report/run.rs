@@ -70,10 +70,11 @@ impl Records {
             }
             Err(error) => return Err(RunProblem::Journal(error)),
         };
-        let records: Vec<_> = journal.known().cloned().collect();
+        let chain_head = journal.chain_head;
+        let records = journal.into_known();
         match records.is_empty() {
             true => Err(RunProblem::Nothing),
-            false => Ok((Self(records), journal.chain_head)),
+            false => Ok((Self(records), chain_head)),
         }
     }
 }
