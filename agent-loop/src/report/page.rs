@@ -64,18 +64,26 @@ impl Page {
 
     /// Text, whatever is in it.
     pub(crate) fn text(&mut self, text: &str) {
-        for c in text.chars() {
-            match c {
-                '&' => self.raw("&amp;"),
-                '<' => self.raw("&lt;"),
-                '>' => self.raw("&gt;"),
-                '"' => self.raw("&quot;"),
-                '\'' => self.raw("&#39;"),
-                '\n' | '\t' => self.out.push(c),
-                c if c.is_control() || turns_text_around(c) => self.out.extend(c.escape_default()),
-                c => self.out.push(c),
+        let mut plain = 0;
+        for (at, c) in text.char_indices() {
+            let entity = match c {
+                '&' => "&amp;",
+                '<' => "&lt;",
+                '>' => "&gt;",
+                '"' => "&quot;",
+                '\'' => "&#39;",
+                '\n' | '\t' => continue,
+                c if c.is_control() || turns_text_around(c) => "",
+                _ => continue,
+            };
+            self.out.push_str(text.get(plain..at).unwrap_or_default());
+            match entity {
+                "" => self.out.extend(c.escape_default()),
+                entity => self.raw(entity),
             }
+            plain = at + c.len_utf8();
         }
+        self.out.push_str(text.get(plain..).unwrap_or_default());
     }
 
     /// An element that holds nothing but text.
