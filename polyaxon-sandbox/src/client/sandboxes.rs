@@ -317,6 +317,27 @@ impl Sandboxes {
         }
     }
 
+    /// As [`created`](Self::created), but where there is none it looks again for five seconds: for
+    /// whoever cannot know whether the `create` was sent, or is still on its way, as after a crash.
+    /// `None` is no proof that there will be none: a request can be on its way for longer.
+    ///
+    /// # Errors
+    /// As [`created`](Self::created), of the first look that fails.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn look_for(&self, launch_id: &str) -> Result<Option<Run>, Error> {
+        let mut found = self.created(launch_id).await?;
+        for pause in LOOKS {
+            if found.is_some() {
+                break;
+            }
+            sleep(pause).await;
+            found = self.created(launch_id).await?;
+        }
+        Ok(found)
+    }
+
     /// The run of a create whose answer was lost, or what is known of it.
     pub(super) async fn instead_of_answer(
         &self,

@@ -182,6 +182,22 @@ async fn a_create_that_nobody_knows_of_says_what_to_look_for() {
 }
 
 #[tokio::test]
+async fn a_run_that_is_still_being_created_is_waited_for_some_seconds() {
+    let (_server, client, project) = start().await;
+    let sandboxes = Sandboxes::of(&client, &project);
+    let spec = SandboxSpec::image("i").launch_id("late");
+    let create = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        SandboxClient::create(&client, &project, &spec).await
+    };
+    let (found, created) = tokio::join!(sandboxes.look_for("late"), create);
+    assert_eq!(found.unwrap().unwrap().uuid, created.unwrap().run_uuid());
+    let begun = std::time::Instant::now();
+    assert_eq!(sandboxes.look_for("never").await.unwrap(), None);
+    assert!(begun.elapsed() >= Duration::from_secs(5));
+}
+
+#[tokio::test]
 async fn a_list_has_all_pages_and_the_clock_of_the_platform() {
     let (_server, client, project) = start().await;
     let runs = client.runs(&project);
