@@ -337,6 +337,8 @@ impl Attempt {
     /// | `replied` | what the model said is read from the journal, and it is not asked again |
     /// | intent of a write | the file is looked at: written, not written, or [`End::Uncertain`](crate::End::Uncertain) |
     /// | intent of a check | the workspace is asked what became of the command, where it knows; else it runs again, in a new place |
+    /// | `placing` | a fresh place may have been made: what was is ended ([`Workspaces::end`]), and then another one is asked for |
+    /// | `placed`, `prepared` | the fresh place is opened again ([`Workspaces::reopen`]) and asked what became of the command; where it does not know, it is ended before there is another |
     /// | receipt, and everything else | it goes on |
     /// | `ended` | nothing but the files of the evidence, where they are missing, and the end of the workspace, where it is not confirmed |
     ///

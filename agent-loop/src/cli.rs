@@ -47,7 +47,7 @@ enum Command {
     },
     /// Asks for the end of the sandboxes that attempts have left running, and waits for it: of the
     /// one in `workspace.json`, and of each fresh one in the journal of which no record says that it
-    /// has ended.
+    /// has ended, those included that were only asked for.
     ///
     /// Host and token are those of the environment, as for every client of Polyaxon. Exit status: 0
     /// where every run has ended; 1 where an end was requested and is not confirmed; 2 for misuse; 3

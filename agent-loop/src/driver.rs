@@ -3,6 +3,7 @@
 //! Each turn of its loop takes the machine's records to the journal, does one step, and tells the
 //! machine what came of it.
 
+mod fresh;
 mod open;
 mod resume;
 mod stage;
@@ -18,7 +19,7 @@ use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::evidence::{RunDir, pretty};
 use crate::ids::RequestId;
-use crate::journal::{Answer, Durability, Event, Journal, Left, Observer, Record};
+use crate::journal::{Answer, Durability, Event, Journal, Observer, Record};
 use crate::machine::{Circumstances, Effect, Machine, Question, Setup, Step};
 use crate::model::{Model, ModelError, ModelErrorKind, ModelReply};
 use crate::outcome::{End, Outcome};
@@ -30,6 +31,8 @@ use crate::serde_as::millis::cut;
 use crate::workspace::{StopState, Workspace, WorkspaceError, Workspaces};
 
 pub(crate) use resume::resume;
+
+use self::fresh::Used;
 
 /// How long a call that moves files may take.
 const FILES_LIMIT: Duration = Duration::from_secs(60);
@@ -77,13 +80,6 @@ struct Driver {
     problems: Vec<String>,
     /// The place of a command whose receipt is not kept so far.
     place: Option<Used>,
-}
-
-/// A place that a command was given, for the driver to remove.
-struct Used {
-    place: Arc<dyn Workspace>,
-    /// The request that it was made for, where the journal names it as a fresh one.
-    fresh: Option<RequestId>,
 }
 
 /// Where records go: first to the journal, and then to whoever watches.
@@ -193,11 +189,8 @@ impl Driver {
         let Some(used) = self.place.take() else {
             return Ok(());
         };
-        let stop = stop(&*used.place, &*self.clock).await;
-        match used.fresh {
-            Some(id) => self
-                .book
-                .keep(Event::Left(Left { id, stop }), Durability::Buffered),
+        match self.places().leave(used).await {
+            Some(left) => self.book.keep(Event::Left(left), Durability::Buffered),
             None => Ok(()),
         }
     }

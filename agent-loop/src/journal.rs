@@ -31,8 +31,8 @@ pub use reader::{CorruptJournal, JournalEntry, ReadJournal, TornTail};
 pub(crate) use record::place_in_a_line;
 pub use record::{
     Answer, ApprovalRecord, Asked, Decided, Ended, Evaluator, Event, Intended, Intent, Judged,
-    Left, Paused, Placed, Prepared, Receipt, Record, Replied, ReplyRecord, Resumed, SeedFile,
-    Started, Stopped, TurnEnded, TurnResult, WorkspaceRecord,
+    Left, Paused, Placed, Placing, Prepared, Receipt, Record, Replied, ReplyRecord, Resumed,
+    SeedFile, Started, Stopped, TurnEnded, TurnResult, WorkspaceRecord,
 };
 
 use crate::digest::Digest;

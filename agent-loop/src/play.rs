@@ -9,15 +9,15 @@ use crate::acceptance::{At, Verdict};
 use crate::digest::Digest;
 use crate::ids::RequestId;
 use crate::journal::{
-    Durability, Ended, Event, Intended, Placed, Prepared, Receipt, Record, ReplyRecord, Resumed,
-    Stopped,
+    Durability, Ended, Event, Intended, Placed, Placing, Prepared, Receipt, Record, ReplyRecord,
+    Resumed, Stopped,
 };
 use crate::machine::{Circumstances, Effect, Machine};
 use crate::model::{ModelError, ModelReply};
 use crate::outcome::End;
 use crate::patch;
 
-pub(crate) use places::FreshPlaces;
+pub(crate) use places::{FreshPlaces, LeftOver};
 
 /// What playing a journal has led to.
 pub(crate) struct Played {
@@ -78,6 +78,10 @@ impl Played {
                 }
                 None => None,
             },
+            Event::Placing(placing) if self.is_asked_for_now(placing) => {
+                self.places.asked(placing);
+                return true;
+            }
             Event::Placed(placed) if self.is_made_now(placed) => {
                 self.places.made(placed);
                 return true;
@@ -150,6 +154,11 @@ impl Played {
             }
             _ => None,
         }
+    }
+
+    /// Whether a fresh place is asked for by what is being carried out.
+    fn is_asked_for_now(&self, placing: &Placing) -> bool {
+        self.running_at(&placing.id) == Some(At::Fresh) && self.places.is_asked_anew(placing)
     }
 
     /// Whether a fresh place belongs to what is being carried out, and is fresh.

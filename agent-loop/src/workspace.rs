@@ -1,6 +1,7 @@
 //! Where files are kept and commands run.
 
 mod memory;
+mod places;
 #[cfg(feature = "polyaxon")]
 mod sandbox;
 
@@ -20,6 +21,7 @@ use crate::private::Private;
 use crate::serde_as;
 
 pub use memory::{Fault, FaultAt, MemoryWorkspace, Operation};
+pub use places::Workspaces;
 #[cfg(feature = "polyaxon")]
 pub use sandbox::{InvalidFolder, SandboxWorkspace, SandboxWorkspaces};
 
@@ -179,27 +181,6 @@ pub trait Workspace: Send + Sync {
 
     /// Asks for the end of the place and of what runs in it.
     fn stop(&self) -> BoxFuture<'_, StopState>;
-}
-
-/// Makes new places that share nothing with the one that a model edits: a sandbox each.
-pub trait Workspaces: Send + Sync {
-    /// A new, empty place. [`Workspace::stop`] ends it.
-    fn fresh<'a>(
-        &'a self,
-        id: &'a RequestId,
-    ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>>;
-
-    /// The place that [`fresh`](Self::fresh) has made for `id`, as it is now. Default: it cannot be
-    /// found again.
-    ///
-    /// # Errors
-    /// [`WorkspaceError::NotFound`] where there is none.
-    fn reopen<'a>(
-        &'a self,
-        _id: &'a RequestId,
-    ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
-        ready(Err(WorkspaceError::NotFound)).boxed()
-    }
 }
 
 /// What a workspace can do. Everything is off where it is not said.
@@ -539,22 +520,6 @@ macro_rules! forward {
                 (**self).stop()
             }
         }
-
-        impl<T: Workspaces + ?Sized> Workspaces for $type {
-            fn fresh<'a>(
-                &'a self,
-                id: &'a RequestId,
-            ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
-                (**self).fresh(id)
-            }
-
-            fn reopen<'a>(
-                &'a self,
-                id: &'a RequestId,
-            ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
-                (**self).reopen(id)
-            }
-        }
     )*};
 }
 forward!(&T, Box<T>, Arc<T>);
@@ -563,7 +528,6 @@ const _: () = {
     const fn check<T: Send + Sync>() {}
     check::<WorkspaceError>();
     check::<Arc<dyn Workspace>>();
-    check::<Arc<dyn Workspaces>>();
 };
 
 #[cfg(test)]

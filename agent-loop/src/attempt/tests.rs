@@ -1,5 +1,6 @@
 //! Misuse is refused before anything is done, and an acceptance can be recomputed from the journal.
 
+mod fresh;
 mod resume;
 
 use proptest::prelude::*;

@@ -4,10 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agent_loop::journal::{CorruptJournal, Event, Placed, ReadJournal};
+use agent_loop::RequestId;
+use agent_loop::journal::{CorruptJournal, Event, ReadJournal};
 use agent_loop::workspace::StopState;
 use polyaxon_client::runs::RunStatus;
 use polyaxon_client::{Client, Config, Error, ProjectRef, RunUuid};
+use polyaxon_sandbox::Sandboxes;
 use serde::Deserialize;
 
 use super::{FINE, NOT, UNREADABLE, chain, complain, say};
@@ -18,7 +20,16 @@ struct Workspace {
     #[serde(alias = "run_uuid")]
     sandbox_run_uuid: Option<String>,
     project: Option<String>,
+    /// What the sandbox is found by of which it is not known whether it was made.
+    launch_id: Option<String>,
     identity: Option<Box<Self>>,
+}
+
+/// A fresh place of which no record says that it has ended.
+struct LeftOver {
+    id: RequestId,
+    /// What it says of itself, or what was announced before it was made.
+    said: serde_json::Value,
 }
 
 /// Ends the runs of these folders, one after the other: that of the workspace, and then those of
@@ -53,23 +64,40 @@ async fn fresh(client: &Client, folder: &Path, wait: Duration) -> u8 {
         }
     };
     let mut status = FINE;
-    for placed in left_over {
-        let about = format!("{shown}: fresh place of {}", placed.id);
-        let this = match serde_json::from_value::<Workspace>(placed.identity) {
-            Ok(workspace) => match workspace.run(&about) {
-                Ok(run) => one(client, &about, &run, wait).await,
-                Err(problem) => complain(problem, UNREADABLE),
-            },
-            Err(error) => complain(format!("{about} cannot be understood: {error}"), UNREADABLE),
-        };
-        status = status.max(this);
+    for place in left_over {
+        let about = format!("{shown}: fresh place of {}", place.id);
+        status = status.max(end(client, &about, place.said, wait).await);
     }
     status
 }
 
+/// Ends a fresh place, if it was made.
+async fn end(client: &Client, about: &str, said: serde_json::Value, wait: Duration) -> u8 {
+    if said.is_null() {
+        return complain(
+            format!("{about}: it may be left over, and nothing is known to find it by"),
+            NOT,
+        );
+    }
+    let run = match serde_json::from_value::<Workspace>(said) {
+        Ok(workspace) => workspace.made(client, about).await,
+        Err(error) => Err(format!("{about} cannot be understood: {error}")),
+    };
+    match run {
+        Ok(Some(run)) => one(client, about, &run, wait).await,
+        Ok(None) => {
+            say(format_args!(
+                "{about}: the platform knows no sandbox that was made for it"
+            ));
+            FINE
+        }
+        Err(problem) => complain(problem, UNREADABLE),
+    }
+}
+
 /// The fresh places of which no record says that they have ended, in order. None where nothing was
 /// recorded.
-fn left_over(folder: &Path) -> Result<Vec<Placed>, CorruptJournal> {
+fn left_over(folder: &Path) -> Result<Vec<LeftOver>, CorruptJournal> {
     let journal = match ReadJournal::read(folder) {
         Ok(journal) => journal,
         Err(CorruptJournal::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -77,15 +105,20 @@ fn left_over(folder: &Path) -> Result<Vec<Placed>, CorruptJournal> {
         }
         Err(error) => return Err(error),
     };
-    let mut places = Vec::new();
+    let mut places: Vec<LeftOver> = Vec::new();
     for record in journal.known() {
-        match &record.event {
-            Event::Placed(placed) => places.push(placed.clone()),
-            Event::Left(left) if left.stop == StopState::Confirmed => {
-                places.retain(|placed| placed.id != left.id);
-            }
-            _ => {}
-        }
+        let (id, said) = match &record.event {
+            Event::Placing(placing) => (&placing.id, Some(&placing.announced)),
+            Event::Placed(placed) => (&placed.id, Some(&placed.identity)),
+            Event::Left(left) if left.stop == StopState::Confirmed => (&left.id, None),
+            _ => continue,
+        };
+        // What is said later says more.
+        places.retain(|place| place.id != *id);
+        places.extend(said.map(|said| LeftOver {
+            id: id.clone(),
+            said: said.clone(),
+        }));
     }
     Ok(places)
 }
@@ -112,17 +145,39 @@ impl Workspace {
         if let Some(identity) = self.identity.take() {
             self = *identity;
         }
-        let (Some(run), Some(project)) = (self.sandbox_run_uuid, self.project) else {
+        let Some(run) = &self.sandbox_run_uuid else {
             return Err(format!("{shown} names no run of a sandbox"));
         };
         Ok(Run {
             run: run
                 .parse()
                 .map_err(|error| format!("{shown} names run {run:?}, which is none: {error}"))?,
-            project: project.parse().map_err(|error| {
-                format!("{shown} names project {project:?}, which is none: {error}")
-            })?,
+            project: self.project(shown)?,
         })
+    }
+
+    fn project(&self, shown: &str) -> Result<ProjectRef, String> {
+        let Some(project) = &self.project else {
+            return Err(format!("{shown} names no project"));
+        };
+        project
+            .parse()
+            .map_err(|error| format!("{shown} names project {project:?}, which is none: {error}"))
+    }
+
+    /// The run that it names, or that was made under the launch id that it names; nothing where
+    /// none was.
+    async fn made(self, client: &Client, shown: &str) -> Result<Option<Run>, String> {
+        let (None, Some(launch)) = (&self.sandbox_run_uuid, &self.launch_id) else {
+            return self.run(shown).map(Some);
+        };
+        let project = self.project(shown)?;
+        let found = Sandboxes::of(client, &project).look_for(launch).await;
+        let found = found.map_err(|error| format!("{shown}: {}", chain(&error)))?;
+        Ok(found.map(|run| Run {
+            project,
+            run: run.uuid,
+        }))
     }
 }
 

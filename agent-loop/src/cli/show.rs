@@ -81,6 +81,13 @@ fn line(record: &Record, after: f64, out: &mut String) {
                 resumed.torn_bytes
             ),
         ),
+        Event::Placing(placing) => put(
+            out,
+            format_args!(
+                "{after:8.1} s  request {}: a fresh place is asked for",
+                placing.id
+            ),
+        ),
         Event::Placed(placed) => put(
             out,
             format_args!(

@@ -1,11 +1,12 @@
 //! Goes on where an earlier program was ended.
 
+use std::io;
+
 use super::{Driver, Parts, Places, Used, stop};
-use crate::ids::RequestId;
 use crate::journal::{Answer, Durability, Ended, Event, Prepared, Record, Resumed, Stopped};
 use crate::machine::{Effect, Machine};
 use crate::outcome::Outcome;
-use crate::play::{FreshPlaces, Played};
+use crate::play::{LeftOver, Played};
 use crate::private::Private;
 use crate::workspace::StopState;
 
@@ -43,18 +44,27 @@ pub(crate) async fn resume(
     match kept {
         Err(error) => machine.journal_failed(Private::from_error(&error)),
         Ok(()) => {
-            let is_doing = |id: &RequestId| machine.doing().is_some_and(|(doing, _)| *doing == *id);
-            if let Some(id) = played
-                .last_place
-                .as_ref()
-                .filter(|id| !(is_interrupted && is_doing(id)))
+            let doing = machine.doing().map(|(id, _)| id.clone());
+            let interrupted = doing.filter(|_| is_interrupted);
+            if let Some(id) = &played.last_place
+                && interrupted.as_ref() != Some(id)
             {
                 driver.places().remove_place(id).await;
             }
-            if is_interrupted {
-                driver
-                    .interrupted(&mut machine, played.prepared.as_ref(), &played.places)
-                    .await;
+            let (interrupted, others): (Vec<_>, Vec<_>) = played
+                .places
+                .left_over()
+                .into_iter()
+                .partition(|place| interrupted.as_ref() == Some(&place.id));
+            match driver.leave_all(others).await {
+                Err(error) => machine.journal_failed(Private::from_error(&error)),
+                Ok(()) if is_interrupted => {
+                    let place = interrupted.into_iter().next();
+                    driver
+                        .interrupted(&mut machine, played.prepared.as_ref(), place)
+                        .await;
+                }
+                Ok(()) => {}
             }
         }
     }
@@ -63,12 +73,21 @@ pub(crate) async fn resume(
 }
 
 impl Driver {
-    fn places(&self) -> Places<'_> {
+    pub(super) fn places(&self) -> Places<'_> {
         Places {
             workspace: &*self.workspace,
             fresh: self.fresh.as_deref(),
             clock: &*self.clock,
         }
+    }
+
+    /// Ends the fresh places that an earlier program has left.
+    async fn leave_all(&mut self, places: Vec<LeftOver>) -> io::Result<()> {
+        for LeftOver { id, said, .. } in places {
+            self.place = Some(Used::Named { id, said });
+            self.leave_place().await?;
+        }
+        Ok(())
     }
 
     /// Finds out what became of the effect that was being done, or says that it was interrupted. A
@@ -77,7 +96,7 @@ impl Driver {
         &mut self,
         machine: &mut Machine,
         prepared: Option<&Prepared>,
-        places: &FreshPlaces,
+        place: Option<LeftOver>,
     ) {
         let Some((id, effect)) = machine.doing() else {
             return;
@@ -92,14 +111,13 @@ impl Driver {
                     return;
                 };
                 let prepared = prepared.filter(|prepared| prepared.id == id);
-                let found = self.places().found(&id, stage, prepared).await;
-                match found.map(|(run, place)| {
-                    self.place = place.map(|place| Used {
-                        place,
-                        fresh: places.is_left_over(&id).then(|| id.clone()),
-                    });
-                    run
-                }) {
+                let mut left = None;
+                let found = self
+                    .places()
+                    .found(&id, stage, prepared, place, &mut left)
+                    .await;
+                self.place = left;
+                match found {
                     Ok(Some(run)) => Answer::Stage(run),
                     Ok(None) => Answer::Interrupted,
                     Err(error) => Answer::Failed(error),

@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::{Book, Places, Used, within};
 use crate::acceptance::{At, Stage, StageRun};
 use crate::ids::RequestId;
-use crate::journal::{Durability, Event, Placed, Prepared};
+use crate::journal::{Durability, Event, Prepared};
 use crate::machine::sources;
 use crate::manifest::{File, Manifest, Tree};
 use crate::path::RelPath;
+use crate::play::LeftOver;
 use crate::private::Private;
 use crate::workspace::{ExecReceipt, ExecSpec, Lookup, Precondition, Workspace, WorkspaceError};
 
@@ -17,15 +18,12 @@ use crate::workspace::{ExecReceipt, ExecSpec, Lookup, Precondition, Workspace, W
 const COPY: &str = "work";
 /// How much longer than its limit the answer of a command may take.
 const EXEC_MARGIN: Duration = Duration::from_secs(30);
-/// How long a fresh place may take. A sandbox has to be scheduled, and its image pulled.
-const FRESH_LIMIT: Duration = Duration::from_secs(900);
 /// How long to wait between two questions after a command whose answer was lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 impl Places<'_> {
     /// Copies the files and then the fixtures, lists, runs and lists again. The place is left for
-    /// the caller to remove, once what the command has shown is kept. A fresh one is named in the
-    /// journal before its first use.
+    /// the caller to remove, once what the command has shown is kept.
     pub(super) async fn stage(
         &self,
         id: &RequestId,
@@ -34,21 +32,15 @@ impl Places<'_> {
         book: &mut Book,
         left: &mut Option<Used>,
     ) -> Result<StageRun, WorkspaceError> {
-        let place = self.place(id, stage.at).await?;
+        let place = match stage.at {
+            At::Here => {
+                let place = self.reading(self.workspace.fresh_dir(id)).await?;
+                *left = Some(Used::Here(Arc::clone(&place)));
+                place
+            }
+            At::Fresh => self.fresh(id, book, left).await?,
+        };
         let identity = place.identity();
-        let used = left.insert(Used {
-            place: Arc::clone(&place),
-            fresh: None,
-        });
-        if stage.at == At::Fresh {
-            let placed = Placed {
-                id: id.clone(),
-                identity: identity.clone(),
-            };
-            book.keep(Event::Placed(placed), Durability::Synced)
-                .map_err(|error| WorkspaceError::Failed(Private::from_error(&error)))?;
-            used.fresh = Some(id.clone());
-        }
         let sources = sources(tree).filter(|(path, _)| stage.fixtures.get(path).is_none());
         for (path, file) in sources.chain(stage.fixtures.iter()) {
             self.copy(&*place, id, path, file).await?;
@@ -69,59 +61,87 @@ impl Places<'_> {
     }
 
     /// What became of a command that an earlier program has started, where that can be found out:
-    /// in a place that is still there, from a service that knows. Nothing where it cannot. With the
-    /// place, for the caller to remove.
+    /// in a place that is still there, from a service that knows. Nothing where it cannot. The place
+    /// is left for the caller to remove.
     pub(super) async fn found(
         &self,
         id: &RequestId,
         stage: &Stage,
         prepared: Option<&Prepared>,
-    ) -> Result<(Option<StageRun>, Option<Arc<dyn Workspace>>), WorkspaceError> {
-        let reopened = match (stage.at, self.fresh) {
+        fresh: Option<LeftOver>,
+        left: &mut Option<Used>,
+    ) -> Result<Option<StageRun>, WorkspaceError> {
+        let reopened = match (stage.at, fresh) {
             (At::Here, _) => self.reading(self.workspace.reopen(id)).await,
-            (At::Fresh, Some(fresh)) => self.reading(fresh.reopen(id)).await,
-            (At::Fresh, None) => return Ok((None, None)),
+            (At::Fresh, Some(fresh)) => {
+                return self.found_fresh(fresh, stage, prepared, left).await;
+            }
+            (At::Fresh, None) => return Ok(None),
         };
         let place = match reopened {
             Ok(place) => place,
             Err(gone @ WorkspaceError::Gone(_)) => return Err(gone),
-            Err(_) => return Ok((None, None)),
+            Err(_) => return Ok(None),
         };
-        let Some(prepared) = prepared.filter(|_| place.capabilities().exec_lookup) else {
-            return Ok((None, Some(place)));
+        *left = Some(Used::Here(Arc::clone(&place)));
+        match prepared {
+            Some(prepared) => self.run_in(&*place, stage, prepared).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The same in a fresh place. Where the command has to run again, it is not enough to ask for
+    /// the end of this one: it is to be gone before there is another.
+    async fn found_fresh(
+        &self,
+        fresh: LeftOver,
+        stage: &Stage,
+        prepared: Option<&Prepared>,
+        left: &mut Option<Used>,
+    ) -> Result<Option<StageRun>, WorkspaceError> {
+        let place = self.fresh_again(&fresh).await;
+        let run = match place.as_deref().zip(prepared) {
+            Some((place, prepared)) => self.run_in(place, stage, prepared).await,
+            None => Ok(None),
         };
+        let LeftOver { id, said, .. } = fresh;
+        *left = Some(match (place, &run) {
+            (Some(place), Ok(Some(_))) => Used::Fresh { id, place },
+            _ => Used::Named { id, said },
+        });
+        match run {
+            // What is gone is this place, and not the workspace.
+            Err(WorkspaceError::Gone(_)) => Ok(None),
+            run => run,
+        }
+    }
+
+    /// What became of a command in a place that it was prepared in.
+    async fn run_in(
+        &self,
+        place: &dyn Workspace,
+        stage: &Stage,
+        prepared: &Prepared,
+    ) -> Result<Option<StageRun>, WorkspaceError> {
+        if !place.capabilities().exec_lookup {
+            return Ok(None);
+        }
         let limit = stage.spec.limit.saturating_add(EXEC_MARGIN);
         let detail = Private::new("the program that started it was ended");
-        let run = match self.look_up(&*place, id, limit, detail).await? {
+        match self.look_up(place, &prepared.id, limit, detail).await? {
             Found::Receipt(receipt) => {
-                let after = self.list(&*place).await?;
-                Some(ran(prepared.clone(), receipt, after))
+                let after = self.list(place).await?;
+                Ok(Some(ran(prepared.clone(), receipt, after)))
             }
             // It never ran, or a second run in another place changes nothing.
-            Found::NeverStarted | Found::Unknown => None,
-        };
-        Ok((run, Some(place)))
+            Found::NeverStarted | Found::Unknown => Ok(None),
+        }
     }
 
     /// Removes the place of an earlier command, where it is still there.
     pub(super) async fn remove_place(&self, id: &RequestId) {
         if let Ok(place) = self.reading(self.workspace.reopen(id)).await {
             within(self.clock, super::FILES_LIMIT, place.stop()).await;
-        }
-    }
-
-    async fn place(&self, id: &RequestId, at: At) -> Result<Arc<dyn Workspace>, WorkspaceError> {
-        match (at, self.fresh) {
-            (At::Here, _) => self.reading(self.workspace.fresh_dir(id)).await,
-            (At::Fresh, Some(fresh)) => {
-                let place = within(self.clock, FRESH_LIMIT, fresh.fresh(id)).await;
-                let none =
-                    || WorkspaceError::Failed(Private::new("no fresh place within the limit"));
-                place.unwrap_or_else(|| Err(none()))
-            }
-            (At::Fresh, None) => Err(WorkspaceError::Failed(Private::new(
-                "nobody makes fresh places",
-            ))),
         }
     }
 

@@ -216,6 +216,7 @@ impl Serialize for Body<'_> {
             Event::Paused(body) => body.serialize(out),
             Event::Approval(body) => body.serialize(out),
             Event::Intent(body) => body.serialize(out),
+            Event::Placing(body) => body.serialize(out),
             Event::Placed(body) => body.serialize(out),
             Event::Prepared(body) => body.serialize(out),
             Event::Receipt(body) => body.serialize(out),

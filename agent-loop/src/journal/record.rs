@@ -53,9 +53,10 @@ impl Record {
 /// The order in an attempt: `started`, then the intent and the receipt of taking over the
 /// workspace, then for each turn `asked`, `replied` (both again for each retry, after `paused`),
 /// `decided`, `approval` where a person was asked, `intent` and `receipt` for each thing done,
-/// `prepared` between the two where it is a command, `placed` before that where its place is a
-/// fresh one, `judged` for each check, `turn`; at last `ended`. After the receipt, and after what
-/// follows from it at once, comes `left` for a fresh place. Where the program was ended and the attempt went on, there is a `resumed`.
+/// `prepared` between the two where it is a command, `placing` and `placed` before that where its
+/// place is a fresh one, `judged` for each check, `turn`; at last `ended`. After the receipt, and
+/// after what follows from it at once, comes `left` for a fresh place. Where the program was ended
+/// and the attempt went on, there is a `resumed`, and `left` for what the earlier program has left.
 ///
 /// What is in a record is enough to make all the others again: a machine that gets the answers
 /// that are in `replied`, `receipt`, `approval` and `paused` makes the same records.
@@ -77,6 +78,8 @@ pub enum Event {
     Approval(ApprovalRecord),
     /// Something is about to be done to the workspace.
     Intent(Intent),
+    /// A fresh place is about to be asked for.
+    Placing(Placing),
     /// A fresh place is there, and nothing was done in it so far.
     Placed(Placed),
     /// The place of a command is ready, and the command is about to be started.
@@ -109,6 +112,7 @@ impl Event {
             Self::Paused(_) => "paused",
             Self::Approval(_) => "approval",
             Self::Intent(_) => "intent",
+            Self::Placing(_) => "placing",
             Self::Placed(_) => "placed",
             Self::Prepared(_) => "prepared",
             Self::Receipt(_) => "receipt",
@@ -432,6 +436,18 @@ pub struct SeedFile {
     pub entry: Entry,
 }
 
+/// A fresh place that is about to be asked for. Synced before anything is sent: where the answer
+/// reaches nobody, what was made is found by this. Journals of before have none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Placing {
+    /// The request that it is made for.
+    pub id: RequestId,
+    /// What it will be found by; null where nobody can find it.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub announced: serde_json::Value,
+}
+
 /// A fresh place that was made for a command. Synced before anything is done in it, so that whoever
 /// cleans up after a program that was ended finds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -469,7 +485,8 @@ pub(crate) fn place_in_a_line(identity: &serde_json::Value) -> String {
 pub struct Left {
     /// The request that the place was made for.
     pub id: RequestId,
-    /// How far the end has come.
+    /// How far the end has come. [`StopState::NotRequested`] where none was found that could be
+    /// ended: perhaps it was never made, perhaps nobody can look it up.
     pub stop: StopState,
 }
 

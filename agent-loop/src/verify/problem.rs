@@ -98,7 +98,7 @@ impl Part {
             "replied" | "paused" | "approval" => Self::Reply,
             "decided" => Self::Decision,
             "intent" => Self::Intent,
-            "receipt" | "placed" | "prepared" | "left" => Self::Receipt,
+            "receipt" | "placing" | "placed" | "prepared" | "left" => Self::Receipt,
             "judged" => Self::Verdict,
             "turn" => Self::Turn,
             "ended" => Self::End,

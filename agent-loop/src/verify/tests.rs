@@ -461,6 +461,7 @@ fn with_a_fresh_place() -> tempfile::TempDir {
 #[test]
 fn a_fresh_place_is_the_one_that_the_journal_names_and_is_fresh() {
     type Change = fn(&mut Vec<Event>);
+    const PLACING: &str = "\"placing\" cannot come here";
     const PLACED: &str = "\"placed\" cannot come here";
     const PREPARED: &str = "\"prepared\" cannot come here";
     const LEFT: &str = "\"left\" cannot come here";
@@ -492,7 +493,7 @@ fn a_fresh_place_is_the_one_that_the_journal_names_and_is_fresh() {
             }
         }
     }
-    let table: [(Change, &str); 8] = [
+    let table: [(Change, &str); 10] = [
         // Not named before it is used.
         (
             |events| events.retain(|event| event.kind() != "placed"),
@@ -527,6 +528,23 @@ fn a_fresh_place_is_the_one_that_the_journal_names_and_is_fresh() {
             },
             PLACED,
         ),
+        // It is asked for once, and before it is there.
+        (
+            |events| {
+                let at = events.iter().position(|event| event.kind() == "placing");
+                let again = events[at.unwrap()].clone();
+                events.insert(at.unwrap(), again);
+            },
+            PLACING,
+        ),
+        (
+            |events| {
+                let at = events.iter().position(|event| event.kind() == "placing");
+                let placing = events.remove(at.unwrap());
+                events.insert(at.unwrap() + 1, placing);
+            },
+            PLACING,
+        ),
         // What was not made cannot be left, and it is left once.
         (
             |events| {
@@ -548,6 +566,15 @@ fn a_fresh_place_is_the_one_that_the_journal_names_and_is_fresh() {
     let folder = with_a_fresh_place();
     let same = forged(folder.path(), |_| {});
     assert!(verify(same.path()).unwrap().proves_acceptance());
+    // Journals of before do not say that it is about to be asked for.
+    let of_before = forged(folder.path(), |events| {
+        let all = events.len();
+        events.retain(|event| event.kind() != "placing");
+        assert_eq!(events.len() + 1, all);
+    });
+    // Their page is about their journal.
+    fs::remove_file(of_before.path().join("report.html")).unwrap();
+    assert!(verify(of_before.path()).unwrap().proves_acceptance());
     for (at, (change, expected)) in table.into_iter().enumerate() {
         let folder = forged(folder.path(), change);
         let verification = verify(folder.path()).unwrap();

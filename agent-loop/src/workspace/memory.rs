@@ -392,4 +392,12 @@ impl Workspaces for MemoryWorkspace {
     ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
         self.fresh_dir(id)
     }
+
+    fn reopen<'a>(
+        &'a self,
+        id: &'a RequestId,
+        _identity: &'a serde_json::Value,
+    ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
+        Workspace::reopen(self, id)
+    }
 }

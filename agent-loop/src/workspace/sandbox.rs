@@ -39,6 +39,8 @@ const KEPT: usize = 1 << 20;
 /// What the file that holds the mark of a place is called by, behind the name of the place. It is
 /// beside the place, which is empty.
 const MARK: &str = ".mark";
+/// What these workspaces are called in the evidence.
+const KIND: &str = "polyaxon_sandbox";
 /// How much one request reads.
 const PAGE: u64 = 4 << 20;
 
@@ -437,13 +439,17 @@ impl Workspace for SandboxWorkspace {
     }
 
     fn identity(&self) -> serde_json::Value {
-        serde_json::json!({
-            "kind": "polyaxon_sandbox",
+        let mut identity = serde_json::json!({
+            "kind": KIND,
             "project": self.sandbox.project().to_string(),
             "sandbox_run_uuid": self.sandbox.run_uuid(),
             "folder": self.root.as_str(),
             "life_limit_s": self.life_limit.map(|limit| limit.as_secs()),
-        })
+        });
+        if let (Some(user), Some(members)) = (self.isolation, identity.as_object_mut()) {
+            members.insert("commands_run_as".to_owned(), user.id().into());
+        }
+        identity
     }
 
     fn get<'a>(

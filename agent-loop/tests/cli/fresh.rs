@@ -19,7 +19,7 @@ use super::{CHECK, FINISH, FIX, Said, agent_loop, program};
 /// In the environment of the program that is killed: its folder, project and run.
 const CHILD: &str = "AGENT_LOOP_TEST_CHILD";
 
-fn client(url: &str, token: &str) -> Client {
+pub(super) fn client(url: &str, token: &str) -> Client {
     let config = Config::explicit(url).unwrap();
     Client::new(&config.token(Token::new(token).unwrap())).unwrap()
 }
@@ -64,7 +64,7 @@ async fn status(client: &Client, project: &ProjectRef, run: RunUuid) -> RunStatu
     client.runs(project).statuses(run).await.unwrap().status
 }
 
-fn reap(server: &LocalServer, folder: &Path) -> Said {
+pub(super) fn reap(server: &LocalServer, folder: &Path) -> Said {
     let home = tempfile::tempdir().unwrap();
     let variables = [
         ("POLYAXON_HOST", server.url()),
@@ -139,7 +139,7 @@ async fn the_evidence_of_a_check_says_in_which_sandbox_it_ran() {
 }
 
 /// Ends the program with the test, whatever becomes of it.
-struct Killed(Child);
+pub(super) struct Killed(pub(super) Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {

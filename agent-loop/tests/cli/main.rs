@@ -5,6 +5,7 @@
 )]
 
 mod fresh;
+mod killed;
 
 use std::fs;
 use std::path::Path;

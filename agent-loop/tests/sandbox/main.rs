@@ -13,8 +13,9 @@ use agent_loop::workspace::{
     Lookup, Precondition, SandboxWorkspace, SandboxWorkspaces, StopState, Workspaces as _,
 };
 use agent_loop::{
-    Attempt, Digest, End, Entry, ExecSpec, File, Level, Model, Observer, Outcome, Paths, Record,
-    RelPath, RequestId, RunDir, ScriptedModel, StopAtEnd, Task, Workspace, WorkspaceError,
+    Attempt, Digest, End, Entry, ExecSpec, File, Level, Manifest, Model, Observer, Outcome, Paths,
+    Private, Record, RelPath, RequestId, RunDir, ScriptedModel, StopAtEnd, Task, Workspace,
+    WorkspaceError,
 };
 use polyaxon_client::{Client, Config, Token};
 use polyaxon_local::{Fault, FaultRule, LocalServer};
@@ -413,6 +414,67 @@ async fn a_fresh_sandbox_runs_commands_as_a_user_who_cannot_change_what_was_put(
     tokio::time::sleep(Duration::from_millis(1200)).await;
     assert_eq!(place.list().await.unwrap(), files);
     assert!(place.stop().await.is_requested());
+}
+
+#[tokio::test]
+async fn a_fresh_sandbox_is_found_again_by_what_was_said_of_it_and_ended() {
+    let Place { server, client, .. } = &place().await;
+    let places = || {
+        let spec = SandboxSpec::image("python:3.12-slim");
+        SandboxWorkspaces::new(client.clone(), server.project().clone(), spec)
+    };
+    let call = id("t-1.1.1");
+    let announced = places().announce(&call);
+    assert_ne!(places().announce(&call), announced);
+    let made = places().life_limit(Duration::from_secs(60));
+    let place = made.fresh_as(&call, &announced).await.unwrap();
+    let identity = place.identity();
+
+    // Another program sees the same place, with all that it can do.
+    let again = places().reopen(&call, &identity).await.unwrap();
+    assert_eq!(again.identity(), identity);
+    assert_eq!(again.capabilities(), place.capabilities());
+    assert_eq!(again.capabilities().ttl, Some(Duration::from_secs(60)));
+    // A command whose program has not seen its end, with a process that it has left.
+    let line = "(setsid sh -c 'sleep 2; echo late >home/late; sleep 60' &) ; sleep 1; echo done";
+    let spec = ExecSpec::new(["sh", "-c", line]);
+    let given_up = tokio::time::timeout(Duration::from_millis(600), place.exec(&call, &spec));
+    given_up.await.unwrap_err();
+    let mut found = again.lookup(&call).await.unwrap();
+    while found == Lookup::Running {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        found = again.lookup(&call).await.unwrap();
+    }
+    let Lookup::Finished(receipt) = found else {
+        panic!("{found:?}");
+    };
+    assert_eq!(receipt.stdout, b"done\n");
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(again.list().await.unwrap(), Manifest::default());
+
+    // What was said before it was made ends it as well as what it says of itself.
+    let nobody = serde_json::json!({"kind": "somewhere else"});
+    let never = places().announce(&call);
+    for (said, state) in [
+        (&nobody, StopState::NotRequested),
+        (&serde_json::Value::Null, StopState::NotRequested),
+        (&never, StopState::NotRequested),
+        (&announced, StopState::Confirmed),
+        (&announced, StopState::Confirmed),
+        (&identity, StopState::Confirmed),
+    ] {
+        assert_eq!(places().end(&call, said).await, state, "{said}");
+    }
+    for (said, expected) in [
+        (&identity, WorkspaceError::NotFound),
+        (&announced, WorkspaceError::Uncertain(Private::default())),
+        (&nobody, WorkspaceError::Uncertain(Private::default())),
+    ] {
+        let error = places().reopen(&call, said).await.err().unwrap();
+        assert_eq!(error.to_string(), expected.to_string(), "{said}");
+    }
+    let refused = places().fresh_as(&call, &nobody).await.err().unwrap();
+    assert_eq!(refused.to_string(), "refused");
 }
 
 /// Takes the service away when a kind of record is seen.

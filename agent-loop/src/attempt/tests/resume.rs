@@ -45,7 +45,7 @@ fn an_attempt(script: Vec<String>, workspace: &MemoryWorkspace, budget: Budget) 
 /// What must be the same however often a program was ended: everything but times, the calls of the
 /// model that were lost, and what had to be looked for.
 #[derive(Debug, PartialEq)]
-struct Same {
+pub(super) struct Same {
     end: End,
     state: AcceptanceState,
     level: Option<Level>,
@@ -56,7 +56,7 @@ struct Same {
 }
 
 impl Same {
-    fn of(outcome: &Outcome) -> Self {
+    pub(super) fn of(outcome: &Outcome) -> Self {
         let checks = outcome.checks.iter();
         Self {
             end: outcome.end.clone(),
@@ -81,7 +81,11 @@ fn effects(workspace: &MemoryWorkspace) -> [u32; 2] {
 }
 
 /// Starts an attempt whose program is ended at a record, and gives the folder.
-fn killed(attempt: Attempt, at: u64, moment: Moment) -> (tempfile::TempDir, Option<Outcome>) {
+pub(super) fn killed(
+    attempt: Attempt,
+    at: u64,
+    moment: Moment,
+) -> (tempfile::TempDir, Option<Outcome>) {
     let folder = fast_folder();
     let run = RunDir::create(folder.path()).unwrap();
     let dying = Dying {
@@ -93,7 +97,7 @@ fn killed(attempt: Attempt, at: u64, moment: Moment) -> (tempfile::TempDir, Opti
     (folder, outcome)
 }
 
-fn is_proved(folder: &Path) -> bool {
+pub(super) fn is_proved(folder: &Path) -> bool {
     let verification = verify(folder).unwrap();
     assert!(verification.is_consistent(), "{verification}");
     verification.proves_acceptance()
