@@ -3,10 +3,11 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use agent_loop::journal::{Answer, Event, ReadJournal};
 use agent_loop::{Outcome, verify};
+use polyaxon_client::runs::ListRuns;
 use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
 use polyaxon_tests::agent::FIX;
 use polyaxon_tests::local::LocalSandbox;
@@ -48,20 +49,8 @@ impl<'a> Case<'a> {
 
     /// Goes on in another program, and looks at what it has come to.
     async fn goes_on(self, about: &str) -> Outcome {
-        let resumed = self.program("resume", None);
-        let resumed = tokio::task::block_in_place(|| resumed.wait_with_output().unwrap());
-        assert!(resumed.status.success(), "{about}: {}", resumed.status);
+        let outcome = self.resumed("resume", about);
         let run = self.run();
-        let verification = verify(&run).unwrap();
-        assert!(verification.proves_acceptance(), "{about}: {verification}");
-        let outcome = verification.outcome.unwrap();
-        assert_eq!(outcome.turns, 6, "{about}");
-        let verdicts: Vec<&str> = outcome
-            .checks
-            .iter()
-            .map(|check| check.verdict.as_str())
-            .collect();
-        assert_eq!(verdicts, ["fail", "pass"], "{about}");
         // Each effect once: two checks have run, two writes were done, and nothing is left over.
         assert_eq!(
             self.says("cat checks-that-ran").await,
@@ -73,6 +62,40 @@ impl<'a> Case<'a> {
         assert_eq!(writes(&run), 2, "{about}");
         self.sandbox.stop().await.unwrap();
         outcome
+    }
+
+    /// Goes on in another program, and gives what that has proved.
+    fn resumed(&self, how: &str, about: &str) -> Outcome {
+        let resumed = self.program(how, None);
+        let resumed = tokio::task::block_in_place(|| resumed.wait_with_output().unwrap());
+        assert!(resumed.status.success(), "{about}: {}", resumed.status);
+        let verification = verify(self.run()).unwrap();
+        assert!(verification.proves_acceptance(), "{about}: {verification}");
+        let outcome = verification.outcome.unwrap();
+        assert_eq!(outcome.turns, 6, "{about}");
+        let verdicts: Vec<&str> = outcome
+            .checks
+            .iter()
+            .map(|check| check.verdict.as_str())
+            .collect();
+        assert_eq!(verdicts, ["fail", "pass"], "{about}");
+        outcome
+    }
+
+    /// The sandboxes that were made for checks; each of them ends within a while.
+    async fn fresh_sandboxes_that_have_ended(&self) -> usize {
+        let runs = self.place.client.runs(&self.place.project);
+        let all = runs.all(&ListRuns::new()).await.unwrap().runs;
+        let own = all.iter().find(|run| run.uuid == self.sandbox.run_uuid());
+        let begun = own.unwrap().created_at;
+        let fresh = all.iter().filter(|run| run.created_at > begun);
+        let mut ended = 0;
+        for run in fresh {
+            let limit = Duration::from_secs(20);
+            runs.wait_until_final(run.uuid, limit).await.unwrap();
+            ended += 1;
+        }
+        ended
     }
 
     async fn says(&self, line: &str) -> String {
@@ -132,6 +155,37 @@ async fn a_program_that_is_killed_at_any_record_loses_nothing_and_repeats_nothin
         kills += 1;
     }
     println!("killed {kills} times at a record: the same outcome, each effect applied once");
+    assert!(kills * step > 40, "{kills}");
+}
+
+/// By default every fifth record; `AGENT_LOOP_KILLS=1` takes each.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_killed_at_any_record_leaves_no_fresh_sandbox() {
+    let step = std::env::var("AGENT_LOOP_KILLS").map_or(5, |said| said.parse().unwrap());
+    let place = LocalSandbox::start().await;
+    let (mut kills, mut replaced) = (0, 0);
+    for at in (0..).step_by(step) {
+        let case = Case::new(&place).await;
+        let mut child = case.program("drive-fresh", Some(at));
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        tokio::task::block_in_place(|| lines.read_line(&mut line).unwrap());
+        if line.is_empty() {
+            assert!(child.wait().unwrap().success());
+            assert_eq!(case.fresh_sandboxes_that_have_ended().await, 2);
+            break;
+        }
+        assert!(kill(child));
+        let outcome = case.resumed("resume-fresh", &format!("record {at}"));
+        let made = case.fresh_sandboxes_that_have_ended().await;
+        // One for each check, and one more where the first was no good any more.
+        let looked_for = outcome.uncertain.len();
+        assert!((2..=2 + looked_for).contains(&made), "record {at}: {made}");
+        replaced += made - 2;
+        kills += 1;
+        case.sandbox.stop().await.unwrap();
+    }
+    println!("killed {kills} times at a record: no sandbox is left, {replaced} were replaced");
     assert!(kills * step > 40, "{kills}");
 }
 
