@@ -10,6 +10,9 @@ use serde_json::json;
 
 use crate::runs::{post, runs};
 
+/// A launch id of a sandbox for a check.
+const AS_THE_LOOP_MAKES_THEM: &str = "18b2c3d4e5f60718-0123456789abcdef-a.mounts_x-1.2.1";
+
 fn ids(runs: &[Run]) -> Vec<RunUuid> {
     runs.iter().map(|run| run.uuid).collect()
 }
@@ -23,7 +26,7 @@ async fn sandboxes_are_found_again_by_name_tag_and_launch_id() {
     for (name, launch_id) in [
         ("one", "launch-1"),
         ("two", "launch-2"),
-        ("two", "launch-3"),
+        ("two", AS_THE_LOOP_MAKES_THEM),
     ] {
         let spec = SandboxSpec::image("python:3.12-slim")
             .name(name)
@@ -64,6 +67,8 @@ async fn sandboxes_are_found_again_by_name_tag_and_launch_id() {
     let second = sandboxes.created("launch-2").await.unwrap().unwrap();
     assert_eq!(second.uuid, created[1]);
     assert_eq!(sandboxes.created("launch-4").await.unwrap(), None);
+    let third = sandboxes.look_for(AS_THE_LOOP_MAKES_THEM).await.unwrap();
+    assert_eq!(third.unwrap().uuid, created[2]);
     let old = Find::any().older_than(Duration::from_secs(3600));
     assert_eq!(sandboxes.list(&old).await.unwrap(), []);
 
