@@ -123,7 +123,9 @@ impl Places<'_> {
         stage: &Stage,
         prepared: &Prepared,
     ) -> Result<Option<StageRun>, WorkspaceError> {
-        if !place.capabilities().exec_lookup {
+        // What can do less than it could is no proof of what it could.
+        let can = place.capabilities();
+        if !can.exec_lookup || can != prepared.place {
             return Ok(None);
         }
         let limit = stage.spec.limit.saturating_add(EXEC_MARGIN);

@@ -125,7 +125,8 @@ pub trait Workspaces: Send + Sync {
     /// The place that an earlier program has made for `id`, as it is now, with the command in it.
     /// `identity` is what the place said of itself, [`Workspace::identity`]. Called once by an
     /// attempt that goes on, where its program was ended after the place was there and before the
-    /// receipt of its command. Nothing is changed. Default: it cannot be found again.
+    /// receipt of its command. Nothing is changed. What the command has shown counts where the place
+    /// can do what it [could](Workspace::capabilities) before. Default: it cannot be found again.
     ///
     /// # Errors
     /// [`WorkspaceError::NotFound`] where it is not there any more; [`WorkspaceError::Uncertain`]

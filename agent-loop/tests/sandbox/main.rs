@@ -435,6 +435,11 @@ async fn a_fresh_sandbox_is_found_again_by_what_was_said_of_it_and_ended() {
     assert_eq!(again.identity(), identity);
     assert_eq!(again.capabilities(), place.capabilities());
     assert_eq!(again.capabilities().ttl, Some(Duration::from_secs(60)));
+    // What was written down of it before it was said whom commands run as claims no isolation.
+    let mut of_before = identity.clone();
+    of_before.as_object_mut().unwrap().remove("commands_run_as");
+    let less = places().reopen(&call, &of_before).await.unwrap();
+    assert!(!less.capabilities().other_uid && !less.capabilities().kills_tree);
     // A command whose program has not seen its end, with a process that it has left.
     let line = "(setsid sh -c 'sleep 2; echo late >home/late; sleep 60' &) ; sleep 1; echo done";
     let spec = ExecSpec::new(["sh", "-c", line]);

@@ -45,7 +45,10 @@ impl Rooms {
             Ok(crate::ExecReceipt::exited(0).stderr("Ran 3 tests in 0.001s\n\nOK\n"))
         });
         Self {
-            rooms: rooms.with_capabilities(|can| can.exec_lookup = lookup),
+            rooms: rooms.with_capabilities(|can| {
+                can.exec_lookup = lookup;
+                can.other_uid = true;
+            }),
             made: Arc::new(Mutex::new(made)),
             announced: Arc::default(),
             journal: None,
@@ -261,6 +264,34 @@ fn a_program_that_is_ended_leaves_no_place_to_the_one_that_goes_on() {
     }
     println!("ended {kills} times: no place is left, and there were never two");
     assert!(kills > 60, "{kills}");
+}
+
+#[test]
+fn what_is_found_in_a_place_that_can_do_less_than_it_could_is_not_used() {
+    let journal = MemoryJournal::new();
+    let whole = an_attempt(&pretending(), Rooms::new(Made::WithAnAnswer, true));
+    run_or_die(whole.journal(journal.clone()).drive()).unwrap();
+    let records = journal.records();
+    let prepared = records
+        .iter()
+        .rev()
+        .find(|(record, _)| record.event.kind() == "prepared");
+    let receipt = prepared.unwrap().0.seq + 1;
+    for (can, commands) in [(true, 1), (false, 2)] {
+        let (workspace, mut rooms) = (pretending(), Rooms::new(Made::WithAnAnswer, true));
+        // The command has run, and its program did not write that down.
+        let attempt = an_attempt(&workspace, rooms.clone());
+        let (folder, outcome) = killed(attempt, receipt, Moment::Before);
+        assert!(outcome.is_none());
+        let now = rooms.rooms.snapshot();
+        rooms.rooms = now.with_capabilities(|place| place.other_uid = can);
+        let attempt = an_attempt(&workspace, rooms.clone());
+        let outcome = run_or_die(attempt.resume(folder.path())).unwrap();
+        assert_eq!(outcome.uncertain.len(), usize::from(!can));
+        assert_eq!(rooms.rooms.calls(Operation::Exec), commands);
+        assert_eq!(rooms.rooms.places(), 0);
+        assert!(is_proved(folder.path()));
+    }
 }
 
 #[test]
