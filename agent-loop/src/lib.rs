@@ -83,6 +83,7 @@ pub mod evaluation;
 mod evidence;
 mod ids;
 pub mod journal;
+mod lock;
 mod machine;
 mod manifest;
 pub mod model;

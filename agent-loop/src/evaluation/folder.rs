@@ -12,6 +12,7 @@ use super::run::Again;
 use super::suite::{self, Case, SuiteRef};
 use crate::acceptance::Acceptance;
 use crate::journal::Started;
+use crate::lock::Locked;
 use crate::outcome::End;
 use crate::report::{Records, Run, RunProblem};
 use crate::verify::Verifier;
@@ -23,7 +24,7 @@ const ABOUT: &str = "evaluation.json";
 pub(super) struct Folder {
     root: PathBuf,
     /// Locked as long as the value lives.
-    _lock: Option<File>,
+    _lock: Option<Locked>,
 }
 
 impl Folder {
@@ -32,11 +33,9 @@ impl Folder {
         fs::create_dir_all(root).map_err(EvaluationError::io(root))?;
         let path = root.join("lock");
         let lock = File::create(&path).map_err(EvaluationError::io(&path))?;
-        if lock.try_lock().is_err() {
-            return Err(EvaluationError::Busy {
-                folder: root.to_owned(),
-            });
-        }
+        let lock = Locked::new(lock).map_err(|_| EvaluationError::Busy {
+            folder: root.to_owned(),
+        })?;
         let about = root.join(ABOUT);
         if !about.exists() {
             suite::write_json(&about, suite).map_err(EvaluationError::io(&about))?;

@@ -1,6 +1,6 @@
 //! A journal in a folder.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{CorruptJournal, Durability, Journal, ReadJournal, Record};
 use crate::digest::Digest;
 use crate::evidence::{self, JOURNAL};
+use crate::lock::Locked;
 
 /// The folder of the bodies that are too large for a line.
 pub(super) const BLOBS: &str = "blobs";
@@ -23,7 +24,7 @@ pub(super) const VERSION: u32 = 1;
 /// The file is locked as long as the journal lives: there is one writer.
 #[derive(Debug)]
 pub struct FileJournal {
-    file: File,
+    file: Locked,
     folder: PathBuf,
     head: Option<Digest>,
     /// The lines that are being written. It is kept for its memory.
@@ -44,7 +45,7 @@ impl FileJournal {
             .append(true)
             .create_new(true)
             .open(path)?;
-        file.try_lock()?;
+        let file = Locked::new(file)?;
         evidence::sync_folder(folder)?;
         Ok(Self {
             file,
@@ -71,11 +72,10 @@ impl FileJournal {
     pub(crate) fn open(folder: &Path) -> Result<(Self, ReadJournal), CorruptJournal> {
         let path = folder.join(JOURNAL);
         let file = OpenOptions::new().append(true).open(path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => return Err(CorruptJournal::Busy),
-            Err(fs::TryLockError::Error(error)) => return Err(error.into()),
-        }
+        let file = Locked::new(file).map_err(|error| match error {
+            fs::TryLockError::WouldBlock => CorruptJournal::Busy,
+            fs::TryLockError::Error(error) => error.into(),
+        })?;
         let journal = ReadJournal::read(folder)?;
         let written = Self {
             file,
@@ -109,7 +109,7 @@ impl FileJournal {
             head = Some(self.add_line(record, head)?);
             synced |= durability == Durability::Synced;
         }
-        self.file.write_all(&self.lines)?;
+        (&*self.file).write_all(&self.lines)?;
         if synced {
             self.file.sync_data()?;
         }

@@ -1,6 +1,6 @@
 //! What is kept of each call, so that none is carried out twice.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use super::session::{Session, Tenant};
 use crate::digest::Digest;
 use crate::evidence;
 use crate::ids::RequestId;
+use crate::lock::Locked;
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -31,7 +32,7 @@ const VERSION: u32 = 1;
 pub struct Receipts {
     folder: PathBuf,
     /// Locked; released by the operating system when the file is closed.
-    _lock: File,
+    _lock: Locked,
 }
 
 /// Which call: a request id is its tenant's own.
@@ -133,7 +134,7 @@ impl Receipts {
             .create(true)
             .truncate(false)
             .open(folder.join("lock"))?;
-        lock.try_lock()?;
+        let lock = Locked::new(lock)?;
         evidence::sync_folder(&folder)?;
         Ok(Self {
             folder,

@@ -19,7 +19,7 @@ use super::record::{self, Cut, End, RECORD_BYTES, RecordFile, Started, Written};
 pub(crate) struct Store {
     folder: PathBuf,
     /// Locked for as long as we are here.
-    _lock: File,
+    lock: File,
     used: AtomicU64,
     limit: u64,
 }
@@ -40,6 +40,14 @@ pub(crate) struct Recovered {
 pub(crate) enum NotStored {
     Full,
     Disk(io::Error),
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // A command that is just being started has a copy of the file for a moment, which would
+        // keep it locked. Where this fails, the end of the last one does the same.
+        drop(self.lock.unlock());
+    }
 }
 
 impl Store {
@@ -68,7 +76,7 @@ impl Store {
         })?;
         let store = Self {
             folder,
-            _lock: lock,
+            lock,
             used: AtomicU64::new(0),
             limit,
         };
