@@ -394,8 +394,28 @@ fn relative(path: &Path, folder: &Path) -> PathBuf {
     up.chain(path.components().skip(common)).collect()
 }
 
+/// How often a folder is looked at of which files go away while they are read.
+const LOOKS: u32 = 10;
+
 /// The first 12 hex digits of the MD5 of a file, or of all files of a folder.
+///
+/// A folder may be written to meanwhile: files that get their names when they are whole had others
+/// before. It is looked at again then.
 fn hash_of(path: &Path) -> io::Result<String> {
+    let mut looks = 1;
+    loop {
+        match hash_now(path) {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && looks < LOOKS && path.is_dir() =>
+            {
+                looks += 1;
+            }
+            done => return done,
+        }
+    }
+}
+
+fn hash_now(path: &Path) -> io::Result<String> {
     let mut md5 = Md5::new();
     if path.is_dir() {
         let mut files = Vec::new();
@@ -456,6 +476,34 @@ mod tests {
         for (artifact, expected) in table {
             assert_eq!(artifact.chosen_name(), expected);
         }
+    }
+
+    #[test]
+    fn a_folder_is_hashed_while_files_are_put_into_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        fs::write(place("a"), "one").unwrap();
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        let hashed: io::Result<Vec<String>> = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                    fs::write(place("part"), "one").unwrap();
+                    std::thread::park_timeout(std::time::Duration::from_micros(200));
+                    fs::rename(place("part"), place("a")).unwrap();
+                }
+            });
+            let hashed = (0..2000).map(|_| hash_of(folder.path())).collect();
+            is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+            hashed
+        });
+        assert_eq!(hashed.unwrap().len(), 2000);
+        // What is gone for good is an error all the same.
+        std::os::unix::fs::symlink(place("nowhere"), place("b")).unwrap();
+        hash_of(folder.path()).unwrap();
+        assert_eq!(
+            hash_of(&place("c")).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput
+        );
     }
 
     #[test]
