@@ -7,16 +7,12 @@ use std::fmt::Write as _;
 /// feed and tab become their escapes: a prompt must be valid JSON for every server, and nothing
 /// that moves a cursor belongs into it.
 pub(crate) fn printable(bytes: &[u8]) -> Cow<'_, str> {
-    let plain = |c: char| matches!(c, '\n' | '\t') || !c.is_control();
-    // Nearly all text is like this. Without a way out of the loop it takes many bytes at a time.
-    let is_simple = bytes.iter().fold(true, |all, byte| {
-        all & (matches!(byte, b'\n' | b'\t') | (b' '..=b'~').contains(byte))
-    });
-    if let Ok(text) = std::str::from_utf8(bytes)
-        && (is_simple || text.chars().all(plain))
+    if !has_controls(bytes)
+        && let Ok(text) = std::str::from_utf8(bytes)
     {
         return Cow::Borrowed(text);
     }
+    let plain = |c: char| matches!(c, '\n' | '\t') || !c.is_control();
     let mut out = String::with_capacity(bytes.len() + 16);
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -31,6 +27,17 @@ pub(crate) fn printable(bytes: &[u8]) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// Whether there are control characters but line feed and tab, if it is UTF-8: below a blank, DEL,
+/// and U+0080 to U+009F, which are written as 0xC2 and their last byte. Nearly all text has none:
+/// without a way out of the loops they take many bytes at a time.
+fn has_controls(bytes: &[u8]) -> bool {
+    let low = |byte: u8| (byte < b' ') & (byte != b'\n') & (byte != b'\t') | (byte == 0x7f);
+    let high = |(first, second): (&u8, &u8)| (*first == 0xc2) & (*second < 0xa0);
+    let pairs = bytes.iter().zip(bytes.iter().skip(1));
+    bytes.iter().fold(false, |any, byte| any | low(*byte))
+        || !bytes.is_ascii() && pairs.fold(false, |any, pair| any | high(pair))
 }
 
 /// The head and the tail of `text` in at most about `limit` bytes, with the cut said between them.
@@ -149,6 +156,13 @@ mod tests {
                     prop_assert!(words.starts_with(head), "{}", line);
                 }
             }
+        }
+
+        #[test]
+        fn what_has_no_control_character_is_left_as_it_is(text in "([a-z\n\t~]|[\u{0}-\u{bf}]|ä|…){0,9}") {
+            let has_controls = text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t'));
+            prop_assert_eq!(super::has_controls(text.as_bytes()), has_controls);
+            prop_assert_eq!(printable(text.as_bytes()) == text, !has_controls);
         }
 
         #[test]
