@@ -64,6 +64,22 @@ impl Page {
 
     /// Text, whatever is in it.
     pub(crate) fn text(&mut self, text: &str) {
+        // Without a way out of the loop it takes many bytes at a time.
+        let is_plain = |line: &str| {
+            line.bytes().fold(true, |all, byte| {
+                let is_special = matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\'');
+                all & !is_special & ((b' '..=b'~').contains(&byte) | (byte == b'\n'))
+            })
+        };
+        for line in text.split_inclusive('\n') {
+            match is_plain(line) {
+                true => self.out.push_str(line),
+                false => self.escaped(line),
+            }
+        }
+    }
+
+    fn escaped(&mut self, text: &str) {
         let mut plain = 0;
         for (at, c) in text.char_indices() {
             let entity = match c {
