@@ -45,6 +45,14 @@ pub(super) struct Writing {
     again: bool,
 }
 
+/// What is told of a verdict.
+struct Told {
+    /// A line for people.
+    summary: String,
+    /// All of it, as far as the model is shown it.
+    shown: String,
+}
+
 impl Machine {
     /// Does what was decided.
     pub(super) fn carry_out(&mut self, action: Action) {
@@ -338,7 +346,8 @@ impl Machine {
         match checking.judge(&*Arc::clone(&self.setup.acceptance)) {
             Judgement::Continue => self.next_stage(checking),
             Judgement::Passed(verified, verdict) => {
-                let summary = self.judged(&checking, verdict, Some(verified.level()), took);
+                let level = Some(verified.level());
+                let Told { summary, .. } = self.judged(&checking, verdict, level, took);
                 self.verified = Some(verified);
                 self.last_check = CheckView::Passed;
                 self.dirty = false;
@@ -373,51 +382,48 @@ impl Machine {
     }
 
     fn not_passed(&mut self, checking: &Checking, verdict: Verdict, took: Duration) {
-        let failures = match &verdict {
-            Verdict::Fail { feedback } => Some(self.shown(feedback)),
-            _ => None,
-        };
-        let summary = self.judged(checking, verdict, None, took);
+        let is_fail = matches!(verdict, Verdict::Fail { .. });
+        let Told { summary, shown } = self.judged(checking, verdict, None, took);
         self.dirty = false;
-        match failures {
-            Some(failures) => {
-                self.invalid_checks = 0;
-                self.last_check = CheckView::Failed(failures);
-                self.done(TurnResult::Fail, summary);
-            }
-            None => {
-                self.invalid_checks += 1;
-                let why = format!("- the check gave no verdict: {summary}");
-                self.last_check = CheckView::Failed(self.shown(&why));
-                self.done(TurnResult::Invalid, summary.clone());
-                if self.invalid_checks >= self.budget().invalid_checks {
-                    self.end(End::CheckInvalid { why: summary });
-                }
-            }
+        if is_fail {
+            self.invalid_checks = 0;
+            self.last_check = CheckView::Failed(shown);
+            self.done(TurnResult::Fail, summary);
+            return;
+        }
+        self.invalid_checks += 1;
+        let why = format!("- the check gave no verdict: {summary}");
+        self.last_check = CheckView::Failed(self.shown(&why));
+        self.done(TurnResult::Invalid, summary.clone());
+        if self.invalid_checks >= self.budget().invalid_checks {
+            self.end(End::CheckInvalid { why: summary });
         }
     }
 
-    /// What a check said, as far as the model is shown it.
+    /// As much of what a check said as the model is shown.
     fn shown(&self, said: &str) -> String {
-        let said = printable(said.as_bytes());
-        head_and_tail(&said, self.budget().observation_bytes).into_owned()
+        head_and_tail(said, self.budget().observation_bytes).into_owned()
     }
 
-    /// Writes a verdict down and gives its summary.
+    /// Writes a verdict down and gives what is told of it.
     fn judged(
         &mut self,
         checking: &Checking,
         verdict: Verdict,
         level: Option<Level>,
         took: Duration,
-    ) -> String {
+    ) -> Told {
         let word = verdict.word();
-        let summary = match &verdict {
+        let said = match &verdict {
             Verdict::Pass { summary, .. } => summary,
             Verdict::Fail { feedback } => feedback,
             Verdict::Invalid { why } => why,
         };
-        let summary = one_line(&printable(summary.as_bytes()), 200);
+        let said = printable(said.as_bytes());
+        let told = Told {
+            summary: one_line(&said, 200),
+            shown: self.shown(&said),
+        };
         let judged = Judged {
             id: checking.first.clone(),
             turn: self.turn,
@@ -435,12 +441,12 @@ impl Machine {
             turn: self.turn,
             name: checking.check.name.clone(),
             verdict: word.to_owned(),
-            summary: summary.clone(),
+            summary: told.summary.clone(),
             tree: checking.tree.hash(),
             places: checking.places(),
             duration: took,
         });
-        summary
+        told
     }
 
     fn read_back(&mut self, manifest: &Manifest) {
