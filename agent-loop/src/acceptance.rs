@@ -5,7 +5,7 @@ mod compose;
 mod condense;
 mod counted;
 mod description;
-mod io_cases;
+pub(crate) mod io_cases;
 #[cfg(feature = "polyaxon")]
 mod job;
 mod plan;

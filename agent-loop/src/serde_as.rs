@@ -7,7 +7,7 @@ pub(crate) mod bytes {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
     #[derive(Serialize, Deserialize)]
-    #[serde(untagged)]
+    #[serde(untagged, expecting = "a text, or an object with the bytes in base64")]
     enum Form<'a> {
         Text(std::borrow::Cow<'a, str>),
         Base64 { base64: String },

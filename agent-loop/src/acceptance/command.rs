@@ -49,18 +49,18 @@ const SHOWN: usize = 1500;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandAcceptance {
     name: String,
-    argv: Vec<String>,
-    counter: Counter,
-    tests: Option<u32>,
-    fixtures: Vec<(RelPath, File)>,
-    variables: BTreeMap<String, String>,
-    dir: Option<RelPath>,
-    may_change: Vec<RelPath>,
+    pub(crate) argv: Vec<String>,
+    pub(crate) counter: Counter,
+    pub(crate) tests: Option<u32>,
+    pub(crate) fixtures: Vec<(RelPath, File)>,
+    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) dir: Option<RelPath>,
+    pub(crate) may_change: Vec<RelPath>,
     search_path: String,
     #[serde(with = "serde_as::millis", rename = "limit_ms")]
-    limit: Duration,
-    at: At,
-    hidden: bool,
+    pub(crate) limit: Duration,
+    pub(crate) at: At,
+    pub(crate) hidden: bool,
 }
 
 /// Who says how many tests ran and how they ended.

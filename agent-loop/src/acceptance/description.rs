@@ -51,6 +51,23 @@ impl Description {
             Self::Then(several) => Arc::new(then(parts(several))),
         }
     }
+
+    /// The same with another place where programs are looked for, as in `PATH`.
+    pub(crate) fn search_path(self, path: &str) -> Self {
+        let all = |parts: Vec<Self>| {
+            parts
+                .into_iter()
+                .map(|part| part.search_path(path))
+                .collect()
+        };
+        match self {
+            Self::Unittest(one) => Self::Unittest(Box::new(one.search_path(path))),
+            Self::Command(one) => Self::Command(Box::new(one.search_path(path))),
+            Self::IoCases(one) => Self::IoCases(Box::new(one.search_path(path))),
+            Self::All(several) => Self::All(all(several)),
+            Self::Then(several) => Self::Then(all(several)),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -57,18 +57,18 @@ const MOST_SHOWN: usize = 4;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IoCases {
     name: String,
-    program: Program,
-    cases: Vec<IoCase>,
-    fixtures: Vec<(RelPath, File)>,
+    pub(crate) program: Program,
+    pub(crate) cases: Vec<IoCase>,
+    pub(crate) fixtures: Vec<(RelPath, File)>,
     search_path: String,
     #[serde(with = "serde_as::millis", rename = "limit_ms")]
-    limit: Duration,
-    at: At,
+    pub(crate) limit: Duration,
+    pub(crate) at: At,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "program", rename_all = "snake_case")]
-enum Program {
+pub(crate) enum Program {
     Command { argv: Vec<String> },
     Python { file: RelPath, function: String },
 }
@@ -77,15 +77,15 @@ enum Program {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct IoCase {
-    name: String,
-    input: Input,
-    expected: Expected,
-    shown: bool,
+    pub(crate) name: String,
+    pub(crate) input: Input,
+    pub(crate) expected: Expected,
+    pub(crate) shown: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "input", content = "value", rename_all = "snake_case")]
-enum Input {
+pub(crate) enum Input {
     Bytes(#[serde(with = "serde_as::bytes")] Vec<u8>),
     Call(Vec<Value>),
 }

@@ -45,20 +45,20 @@ const NAME: &str = "unit";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnittestAcceptance {
-    suites: Vec<Suite>,
+    pub(crate) suites: Vec<Suite>,
     search_path: String,
     #[serde(with = "serde_as::millis", rename = "limit_ms")]
     limit: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Suite {
-    at: At,
+pub(crate) struct Suite {
+    pub(crate) at: At,
     /// Whether the model must not learn what they say.
     hidden: bool,
-    tests: RelPath,
-    count: u32,
-    fixtures: Vec<(RelPath, File)>,
+    pub(crate) tests: RelPath,
+    pub(crate) count: u32,
+    pub(crate) fixtures: Vec<(RelPath, File)>,
 }
 
 /// Tests that cannot be run as they are.

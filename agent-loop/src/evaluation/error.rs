@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::suite::SuiteRef;
-use crate::acceptance::InvalidTests;
 use crate::error::Error;
 use crate::ids::InvalidId;
+use crate::path::InvalidPath;
 use crate::report::RunProblem;
 
 /// An evaluation that was put together wrongly, or whose folder cannot be used.
@@ -33,7 +33,7 @@ pub enum EvaluationError {
         /// Which.
         case: String,
         /// Why.
-        source: InvalidTests,
+        source: InvalidPath,
     },
     /// An attempt is put together wrongly.
     #[error("{candidate} cannot attempt the case {case}")]

@@ -1,25 +1,34 @@
 //! A failed attempt becomes a case.
 
+mod cleaner;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
 
+use self::cleaner::Cleaner;
 use super::error::whole;
-use super::suite::{Case, Suite, SuiteError, SuiteFile, TaskFile, Tests, write_json};
+use super::suite::{
+    self, Case, Check, Described, Hidden, Suite, SuiteError, SuiteFile, TaskFile, Tests, write_json,
+};
+use crate::acceptance::{Acceptance, Description};
+use crate::digest::Digest;
+use crate::evidence::ACCEPTANCE;
 use crate::journal::{Answer, Event, Started};
 use crate::manifest::{File, Tree};
 use crate::path::{InvalidPath, RelPath};
-use crate::private;
 use crate::report::Run;
 
 /// A failed attempt as a case, without what it must not tell.
 ///
-/// It holds what the attempt began with: the text of the task, the files, and the tests that the
-/// model could be shown. Neither replies nor output are in it. Values of secret names, folders of
-/// people, and whatever names the workspace are replaced, also in files; what that has changed is in
-/// `origin` of `task.json`, so look at it before the case is used.
+/// It holds what the attempt began with, the text of the task and the files, and what decided, in
+/// sight of the model or hidden: tests, a command or inputs and answers, with their files. Neither
+/// replies nor output are in it, nor where programs were looked for. Values of secret names, folders
+/// of people, and whatever names the workspace are replaced, also in files, arguments and expected
+/// answers; what that has changed is in `origin` of `task.json`, so look at it before the case is
+/// used.
 ///
 /// # Examples
 /// ```no_run
@@ -35,14 +44,14 @@ pub struct NewCase {
     about: TaskFile,
     files: Tree,
     tests: Tree,
-    hidden: Option<(RelPath, File)>,
+    hidden: Tree,
 }
 
 /// Where a case is from, in `task.json`.
 #[derive(Serialize)]
 struct Origin {
     /// The last line of the attempt's journal.
-    chain_head: Option<crate::Digest>,
+    chain_head: Option<Digest>,
     /// How it ended.
     end: String,
     /// What was taken out of which file, or of the text.
@@ -53,7 +62,9 @@ impl NewCase {
     /// The failed attempt in `run` as a case, of which `expected` says in words what is right.
     ///
     /// # Errors
-    /// Where the attempt is not over or was accepted, or its tests are not among its files.
+    /// Where the attempt is not over or was accepted, the files of its visible check are not among
+    /// its own, or no case can have its acceptance: one of your own, or one of more parts than a
+    /// check and a hidden one after it.
     pub fn of(run: impl AsRef<Path>, expected: impl Into<String>) -> Result<Self, SuiteError> {
         let folder = run.as_ref();
         let refuse = |problem: String| SuiteError::content(folder, problem);
@@ -69,44 +80,62 @@ impl NewCase {
             _ => None,
         });
         let opened = opened.ok_or_else(|| refuse("the attempt never had its files".to_owned()))?;
+        let description = described(folder, &run.started).map_err(refuse)?;
+        let Described { visible, hidden } =
+            Described::of(&description).map_err(|problem| refuse(problem.to_owned()))?;
+        let (check, fixtures) = visible;
+        for (path, file) in fixtures.iter() {
+            if opened.get(path) != Some(file) {
+                let problem = "belongs to the check, and was not among the files";
+                return Err(refuse(format!("{path} {problem}")));
+            }
+        }
         let mut cleaner = Cleaner::new(&run.started);
-        let (tests, fixtures) = tests(&run.started, opened).map_err(refuse)?;
         let mut files = Tree::new();
-        let mut kept = Tree::new();
+        let mut tests = Tree::new();
         for (path, file) in opened.iter() {
-            let clean = cleaner.file(path, file);
-            match fixtures.contains(path) {
-                true => kept.insert(path.clone(), clean),
+            let clean = cleaner.file(path.as_str(), file);
+            match fixtures.get(path).is_some() {
+                true => tests.insert(path.clone(), clean),
                 false => files.insert(path.clone(), clean),
             };
         }
         let paths = &run.started.paths;
         let readable = opened.iter().map(|(path, _)| path);
         let readable = readable.filter(|path| paths.may_read(path) && !paths.may_write(path));
-        let about = TaskFile {
+        let mut about = TaskFile {
             task: cleaner.text("the text of the task", &run.started.text),
             expected: expected.into(),
             editable: paths.editable_entries().cloned().collect(),
             readable: readable.cloned().collect(),
-            tests,
-            hidden: None,
-            origin: serde_json::to_value(Origin {
-                chain_head: run.outcome.chain_head,
-                end: run.outcome.end.to_string(),
-                changed: cleaner.changed,
-            })
-            .ok(),
+            ..TaskFile::default()
         };
+        about.decided_by(cleaner.check("the check", check));
+        let mut unseen = Tree::new();
+        if let Some((check, fixtures)) = hidden {
+            about.hidden = Some(cleaner.check("the hidden check", check).into());
+            for (path, file) in fixtures.iter() {
+                let clean = cleaner.file(&format!("hidden/{path}"), file);
+                unseen.insert(path.clone(), clean);
+            }
+        }
+        about.origin = serde_json::to_value(Origin {
+            chain_head: run.outcome.chain_head,
+            end: run.outcome.end.to_string(),
+            changed: cleaner.changed,
+        })
+        .ok();
         Ok(Self {
             about,
             files,
-            tests: kept,
-            hidden: None,
+            tests,
+            hidden: unseen,
         })
     }
 
-    /// Adds a file of `unittest` tests that no candidate sees, of which `count` have to run. Those
-    /// of the attempt are not taken over.
+    /// Sets a file of `unittest` tests that no candidate sees, of which `count` have to run, instead
+    /// of what was hidden in the attempt. Only for a case with tests of `unittest`; see
+    /// [`hidden_by`](Self::hidden_by).
     ///
     /// # Errors
     /// Where the path cannot be used.
@@ -117,11 +146,45 @@ impl NewCase {
         count: u32,
     ) -> Result<Self, InvalidPath> {
         let path = RelPath::parse(path.as_ref())?;
-        self.about.hidden = Some(Tests {
+        let check = Check::Tests(Tests {
             path: path.clone(),
             count,
+            fresh: true,
         });
-        self.hidden = Some((path, File::new(tests)));
+        self.about.hidden = Some(check.into());
+        self.hidden = [(path, File::new(tests))].into_iter().collect();
+        Ok(self)
+    }
+
+    /// Sets a command or inputs and answers as the check that no candidate sees, with the files that
+    /// belong to it, instead of what was hidden in the attempt. It runs in a fresh place, and nothing
+    /// is told of it. It is taken as it is: nothing is looked for in it, and replaced.
+    ///
+    /// # Errors
+    /// Where no case can have it: an acceptance of your own, or one of several parts.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use agent_loop::acceptance::CommandAcceptance;
+    /// use agent_loop::evaluation::NewCase;
+    ///
+    /// let more = CommandAcceptance::new(["cargo", "test", "--offline", "--test", "more"])
+    ///     .fixture("tests/more.rs", "// …")?;
+    /// NewCase::of("agent-output", "the limits are kept")?
+    ///     .hidden_by(more)?
+    ///     .add_to("suite", "clamp")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn hidden_by(mut self, acceptance: impl Acceptance) -> Result<Self, SuiteError> {
+        let description = acceptance.description();
+        let check = description
+            .ok_or(NOT_DESCRIBED)
+            .and_then(|description| suite::one(&description));
+        let (check, files) = check.map_err(|problem| {
+            SuiteError::content(Path::new("task.json"), format!("hidden: {problem}"))
+        })?;
+        self.about.hidden = Some(Hidden::from(check));
+        self.hidden = files;
         Ok(self)
     }
 
@@ -133,7 +196,7 @@ impl NewCase {
         changed
             .into_iter()
             .flatten()
-            .map(|(at, what)| format!("{at}: {what}"))
+            .map(|(at, what)| format!("{at}: {}", what.as_str().unwrap_or_default()))
             .collect()
     }
 
@@ -171,11 +234,10 @@ impl NewCase {
     }
 
     fn write(&self, folder: &Path) -> Result<(), SuiteError> {
-        let hidden: Tree = self.hidden.iter().cloned().collect();
         for (name, tree) in [
             ("files", &self.files),
             ("tests", &self.tests),
-            ("hidden", &hidden),
+            ("hidden", &self.hidden),
         ] {
             let root = folder.join(name);
             fs::create_dir_all(&root).map_err(SuiteError::io(&root))?;
@@ -192,126 +254,15 @@ impl NewCase {
     }
 }
 
-/// The visible tests of an attempt, and the files that belong to them.
-fn tests(started: &Started, opened: &Tree) -> Result<(Tests, Vec<RelPath>), String> {
-    let mut plans = started.checks.values();
-    let (Some(plan), None) = (plans.next(), plans.next()) else {
-        return Err("a case has one check, and the attempt had another number".to_owned());
-    };
-    let stage = plan.stages.first().ok_or("the check has no stage")?;
-    let count = stage.tests.ok_or("the check does not count its tests")?;
-    let mut fixtures = Vec::new();
-    for (path, entry) in stage.fixtures.iter() {
-        let there = opened.get(path).map(|file| file.entry());
-        if there.as_ref() != Some(entry) {
-            return Err(format!(
-                "{path} belongs to the check, and was not among the files"
-            ));
-        }
-        fixtures.push(path.clone());
-    }
-    // The command names the file of the tests; what else belongs to the check it does not.
-    let named = |path: &&RelPath| stage.argv.iter().any(|arg| arg.contains(path.file_name()));
-    let mut tests = fixtures.iter().filter(named);
-    match (tests.next(), tests.next()) {
-        (Some(path), None) => Ok((
-            Tests {
-                path: path.clone(),
-                count,
-            },
-            fixtures.clone(),
-        )),
-        _ => Err("the command of the check does not name one file of tests".to_owned()),
-    }
-}
+const NOT_DESCRIBED: &str = "its acceptance is of no kind that a suite has";
 
-/// Takes out what a case must not tell, and keeps what it has changed.
-struct Cleaner {
-    /// What names the workspace: a uuid, a host, a project.
-    names: Vec<String>,
-    changed: BTreeMap<String, &'static str>,
-}
-
-impl Cleaner {
-    fn new(started: &Started) -> Self {
-        let mut names = Vec::new();
-        collect(&started.workspace.identity, &mut names);
-        Self {
-            names,
-            changed: BTreeMap::new(),
-        }
+/// What decided about an attempt.
+fn described(folder: &Path, started: &Started) -> Result<Description, String> {
+    let digest = started.evaluator.description.ok_or(NOT_DESCRIBED)?;
+    let bytes = fs::read(folder.join(ACCEPTANCE))
+        .map_err(|error| format!("{ACCEPTANCE} cannot be read: {error}"))?;
+    if Digest::of(&bytes) != digest {
+        return Err(format!("{ACCEPTANCE} is not what it was at the start"));
     }
-
-    fn file(&mut self, path: &RelPath, file: &File) -> File {
-        let Ok(text) = std::str::from_utf8(file.bytes()) else {
-            let at = path.to_string();
-            self.changed
-                .insert(at, "is no text, so nothing was looked for");
-            return file.clone();
-        };
-        File::new(self.text(path.as_str(), text))
-    }
-
-    fn text(&mut self, at: &str, text: &str) -> String {
-        let mut clean = text.to_owned();
-        for name in &self.names {
-            clean = clean.replace(name.as_str(), "workspace");
-        }
-        clean = without_people(&private::redact(&clean));
-        if clean != text {
-            let what = "secrets, names of the workspace or folders of people were replaced";
-            self.changed.insert(at.to_owned(), what);
-        }
-        clean
-    }
-}
-
-/// The texts in a value that are long enough to name something.
-fn collect(value: &serde_json::Value, names: &mut Vec<String>) {
-    use serde_json::Value;
-    match value {
-        Value::String(text) if text.len() >= 8 => names.push(text.clone()),
-        Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
-        Value::Object(members) => members.values().for_each(|item| collect(item, names)),
-        _ => {}
-    }
-}
-
-/// The text with another name in the folders of people: `/home/<name>` and `/Users/<name>`.
-fn without_people(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    loop {
-        let found = ["/home/", "/Users/"]
-            .iter()
-            .filter_map(|folder| rest.find(folder).map(|at| at + folder.len()))
-            .min();
-        let Some(at) = found else {
-            out.push_str(rest);
-            return out;
-        };
-        let (before, after) = rest.split_at(at);
-        let is_name = |c: char| c.is_alphanumeric() || "-_.".contains(c);
-        let end = after.find(|c| !is_name(c)).unwrap_or(after.len());
-        out.push_str(before);
-        out.push_str(if end > 0 { "user" } else { "" });
-        rest = after.get(end..).unwrap_or_default();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn folders_of_people_lose_their_names() {
-        let table = [
-            ("/home/ada/x and /Users/b.c", "/home/user/x and /Users/user"),
-            ("/home/", "/home/"),
-            ("no folder", "no folder"),
-        ];
-        for (text, clean) in table {
-            assert_eq!(without_people(text), clean);
-        }
-    }
+    serde_json::from_slice(&bytes).map_err(|error| format!("{ACCEPTANCE} cannot be read: {error}"))
 }

@@ -19,7 +19,7 @@ use super::metric::Requirement;
 use super::signal::Signal;
 use super::suite::{self, Case, Suite};
 use super::suite_report::SuiteReport;
-use crate::acceptance::UnittestAcceptance;
+use crate::acceptance::Acceptance;
 use crate::attempt::{Attempt, StopAtEnd};
 use crate::evidence::RunDir;
 use crate::journal::{Observer, Started};
@@ -188,8 +188,8 @@ impl Evaluation {
         self
     }
 
-    /// Where `python3` is looked for, as in `PATH`. Default: the folders of a Linux image. It is a
-    /// part of the evaluator.
+    /// Where the programs of checks are looked for, as in `PATH`. Default: the folders of a Linux
+    /// image. It is a part of the evaluator.
     pub fn search_path(mut self, path: impl Into<String>) -> Self {
         self.search_path = Some(path.into());
         self
@@ -294,7 +294,7 @@ impl Evaluation {
                 let tries = Tries {
                     folder: folder.of(candidate, case),
                     expected: &expected,
-                    acceptance: Arc::new(self.acceptance(case)?),
+                    acceptance: self.acceptance(case),
                     again: self.again,
                 };
                 let found = tries.look()?;
@@ -335,10 +335,10 @@ impl Evaluation {
             case: case.id().to_owned(),
             source,
         };
-        let acceptance = self.acceptance(case)?;
+        let acceptance = self.acceptance(case);
         let task = case.task(candidate.id(), attempt);
-        let task = task.map_err(|error| unusable(error.into()))?;
-        let paths = case.paths().map_err(|error| unusable(error.into()))?;
+        let task = task.map_err(unusable)?;
+        let paths = case.paths().map_err(unusable)?;
         let model = candidate.model(case);
         let attempt = Attempt::new(task, model, place, acceptance, paths)
             // Whoever runs them was asked before.
@@ -350,15 +350,11 @@ impl Evaluation {
     }
 
     /// What decides about a case here.
-    fn acceptance(&self, case: &Case) -> Result<UnittestAcceptance, EvaluationError> {
-        let acceptance = case.acceptance().map_err(|source| EvaluationError::Case {
-            case: case.id().to_owned(),
-            source,
-        })?;
-        Ok(match &self.search_path {
-            Some(path) => acceptance.search_path(path),
-            None => acceptance,
-        })
+    fn acceptance(&self, case: &Case) -> Arc<dyn Acceptance> {
+        match &self.search_path {
+            Some(path) => case.description().clone().search_path(path).acceptance(),
+            None => case.acceptance(),
+        }
     }
 
     fn about<'a>(

@@ -1,19 +1,27 @@
 //! A suite: a folder of cases.
 
+mod described;
+mod task_file;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::name::{InvalidName, Name};
-use crate::acceptance::{InvalidTests, UnittestAcceptance};
+use crate::acceptance::{Acceptance, Description};
 use crate::attempt::Task;
 use crate::digest::Digest;
 use crate::evidence;
 use crate::manifest::{File, Tree};
 use crate::path::{InvalidPath, RelPath};
 use crate::policy::Paths;
+
+pub(super) use described::{Described, one};
+pub(super) use task_file::{Answer, Bytes, Check, Command, Hidden, Io, TaskFile, Tests, Wanted};
 
 /// The version of the format.
 const FORMAT: u32 = 1;
@@ -30,23 +38,120 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// | `README.md` | for people; no part of the suite |
 /// | `cases/<id>/task.json` | see below |
 /// | `cases/<id>/files/` | the files at the start |
-/// | `cases/<id>/tests/` | the tests that the candidate may be shown, and what they need |
-/// | `cases/<id>/hidden/` | a file of tests that it never sees; they run in a fresh place |
+/// | `cases/<id>/tests/` | the files of the check that the candidate may be shown: tests, and what they need |
+/// | `cases/<id>/hidden/` | the files of the check that it never sees; it runs in a fresh place |
 ///
-/// `task.json` says what is asked for and what decides:
+/// Whatever else is there is refused, because nobody could tell whether it counts. `tests/` and
+/// `hidden/` are there where a check has files. They are put over the candidate's when the check runs.
 ///
-/// ```json
-/// {
+/// # `task.json`
+///
+/// It says what is asked for and what decides. The words of a check are those of the acceptance that
+/// it becomes, and so are their defaults:
+///
+/// | member | what |
+/// |---|---|
+/// | `task` | what the candidate is asked for |
+/// | `expected` | what is right, for people |
+/// | `editable`, `readable` | lists of paths, as [`Paths`] has them |
+/// | `tests`, `command` or `io_cases` | what decides; one of them |
+/// | `hidden` | what decides after that has passed, in a fresh place, and the candidate hears only that it did not pass; may be missing. It has the members `path` and `count`, as `tests` has (and only after `tests`), or `command`, or `io_cases` |
+/// | `origin` | where the case is from, for people; may be missing |
+///
+/// | check | members | becomes |
+/// |---|---|---|
+/// | `tests` | `path`, `count`: a file of Python's `unittest`, and how many tests have to run | [`UnittestAcceptance`] |
+/// | `command` | `argv`; `counter` (`unittest`, `pytest`) with `tests`, how many have to run; `variables`, an object; `dir`; `may_change`, a list of paths; `limit_ms` | [`CommandAcceptance`] |
+/// | `io_cases` | `command`, the program with its arguments, or `python`, an object with `file` and `function`; `cases`; `limit_ms` | [`IoCases`] |
+///
+/// Each of them can have `"fresh": true`, to run in a fresh place as well, which [`Level::Isolated`]
+/// needs. The limit of an attempt for its checks applies beside `limit_ms`, and programs are looked
+/// for where the evaluation says. A case of `io_cases` has a `name`; `input`, a text, or `call`, a list of arguments;
+/// `expected`; and `"shown": true` where the candidate may see it when it fails. `expected` is
+/// `{"text": "3"}`, `{"json": [1, 2]}`, `{"bytes": {"base64": "/w=="}}`,
+/// `{"json_within": {"value": 0.1, "absolute": 1e-9, "relative": 0}}`, and of functions also
+/// `{"typed": {"of_type": "Decimal", "text": "1.50"}}` and `{"raised": "ValueError"}`; see
+/// [`Expected`]. It stays where `task.json` is: no file, no input and no argument of a sandbox has it.
+///
+/// # Examples
+/// A case with a command, one with inputs and answers, and one with tests of Python:
+/// ```
+/// use agent_loop::Level;
+/// use agent_loop::evaluation::Suite;
+/// # let folder = tempfile::tempdir()?;
+/// # let write = |path: &str, text: &str| {
+/// #     let path = folder.path().join(path);
+/// #     std::fs::create_dir_all(path.parent().unwrap_or(folder.path()))?;
+/// #     std::fs::write(path, text)
+/// # };
+///
+/// write("suite.json", r#"{"format": 1, "name": "numbers", "revision": 1, "about": "…"}"#)?;
+///
+/// write("cases/clamp-rs/task.json", r#"{
+///   "task": "clamp(x, low, high) in src/lib.rs must return x, but never less than low or more than high.",
+///   "expected": "values outside the limits become the nearer limit",
+///   "editable": ["src"],
+///   "readable": ["tests/clamp.rs"],
+///   "command": {
+///     "argv": ["cargo", "test", "--offline", "--test", "clamp"],
+///     "variables": {"CARGO_TARGET_DIR": "../cache"},
+///     "limit_ms": 120000
+///   },
+///   "hidden": {"command": {"argv": ["cargo", "test", "--offline", "--test", "more"]}}
+/// }"#)?;
+/// write("cases/clamp-rs/files/src/lib.rs", "// …")?;
+/// write("cases/clamp-rs/tests/tests/clamp.rs", "// …")?;
+/// write("cases/clamp-rs/hidden/tests/more.rs", "// …")?;
+///
+/// write("cases/amounts/task.json", r#"{
+///   "task": "parse_amount(text) in amounts.py must return a Decimal, and raise ValueError on invalid input.",
+///   "expected": "money is no float",
+///   "editable": ["amounts.py"],
+///   "readable": [],
+///   "io_cases": {
+///     "python": {"file": "amounts.py", "function": "parse_amount"},
+///     "cases": [
+///       {"name": "plain", "call": ["1.50"], "expected": {"typed": {"of_type": "Decimal", "text": "1.50"}}, "shown": true},
+///       {"name": "no number", "call": ["12x"], "expected": {"raised": "ValueError"}}
+///     ]
+///   }
+/// }"#)?;
+/// write("cases/amounts/files/amounts.py", "# …")?;
+///
+/// write("cases/clamp-py/task.json", r#"{
 ///   "task": "clamp(x, low, high) in clamp.py must return x, but never less than low or more than high.",
 ///   "expected": "values outside the limits become the nearer limit",
 ///   "editable": ["clamp.py"],
 ///   "readable": ["test_clamp.py"],
 ///   "tests": {"path": "test_clamp.py", "count": 3},
 ///   "hidden": {"path": "test_clamp_more.py", "count": 4}
-/// }
+/// }"#)?;
+/// write("cases/clamp-py/files/clamp.py", "# …")?;
+/// write("cases/clamp-py/tests/test_clamp.py", "# …")?;
+/// write("cases/clamp-py/hidden/test_clamp_more.py", "# …")?;
+///
+/// let suite = Suite::load(folder.path())?;
+/// let decides = suite.cases().iter().map(|case| {
+///     let acceptance = case.acceptance();
+///     let plan = acceptance.names().first().and_then(|name| acceptance.plan(name));
+///     plan.map(|plan| (case.id(), plan.stages.len(), plan.level))
+/// });
+/// assert_eq!(
+///     decides.collect::<Vec<_>>(),
+///     [
+///         Some(("amounts", 1, Level::OutsideValues)),
+///         Some(("clamp-py", 2, Level::Counted)),
+///         Some(("clamp-rs", 2, Level::ExitCode)),
+///     ]
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Whatever else is there is refused, because nobody could tell whether it counts.
+/// [`CommandAcceptance`]: crate::acceptance::CommandAcceptance
+/// [`Expected`]: crate::acceptance::Expected
+/// [`IoCases`]: crate::acceptance::IoCases
+/// [`Level::Isolated`]: crate::Level::Isolated
+/// [`UnittestAcceptance`]: crate::UnittestAcceptance
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suite {
     name: String,
@@ -76,31 +181,8 @@ pub struct Case {
     about: TaskFile,
     files: Tree,
     tests: Tree,
-    hidden: Option<File>,
+    acceptance: Description,
     digest: Digest,
-}
-
-/// `task.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TaskFile {
-    pub(super) task: String,
-    pub(super) expected: String,
-    pub(super) editable: Vec<RelPath>,
-    pub(super) readable: Vec<RelPath>,
-    pub(super) tests: Tests,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) hidden: Option<Tests>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) origin: Option<serde_json::Value>,
-}
-
-/// A file of tests, and how many have to run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Tests {
-    pub(super) path: RelPath,
-    pub(super) count: u32,
 }
 
 /// `suite.json`.
@@ -127,22 +209,15 @@ pub enum SuiteError {
         source: io::Error,
     },
     /// A file of JSON is not as it should be.
-    #[error("{} is not what a suite has there", path.display())]
+    #[error("{}: {field} is not what a suite has there", path.display())]
     #[non_exhaustive]
     Json {
         /// Which.
         path: PathBuf,
+        /// The member with its path, `command.limit_ms`; `.` where it is none.
+        field: String,
         /// Where and why.
         source: serde_json::Error,
-    },
-    /// The tests of a case cannot be run.
-    #[error("the tests of the case {case} cannot be run")]
-    #[non_exhaustive]
-    Tests {
-        /// Which case.
-        case: String,
-        /// Why.
-        source: InvalidTests,
     },
     /// Something is there that does not belong there, or is missing.
     #[error("{}: {problem}", path.display())]
@@ -264,10 +339,7 @@ impl Suite {
 
 impl SuiteFile {
     pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, SuiteError> {
-        let about: Self = serde_json::from_slice(bytes).map_err(|source| SuiteError::Json {
-            path: path.to_owned(),
-            source,
-        })?;
+        let about: Self = parse(path, bytes)?;
         if about.format != FORMAT {
             let problem = format!(
                 "has format {}, and this reads format {FORMAT}",
@@ -294,44 +366,31 @@ impl Case {
         }
         let path = folder.join("task.json");
         let bytes = fs::read(&path).map_err(SuiteError::io(&path))?;
-        let about: TaskFile =
-            serde_json::from_slice(&bytes).map_err(|source| SuiteError::Json {
-                path: path.clone(),
-                source,
-            })?;
+        let about: TaskFile = parse(&path, &bytes)?;
         let files = tree(&folder.join("files"))?;
-        let tests = tree(&folder.join("tests"))?;
-        let hidden = match folder.join("hidden") {
-            folder if folder.exists() => tree(&folder)?,
-            _ => Tree::new(),
-        };
+        let [tests, hidden] = ["tests", "hidden"].map(|name| match folder.join(name) {
+            folder if folder.exists() => tree(&folder),
+            _ => Ok(Tree::new()),
+        });
+        let (tests, hidden) = (tests?, hidden?);
         let trees = [&files, &tests, &hidden].map(|tree| tree.hash().digest());
         let trees = trees.iter().map(|digest| digest.as_bytes().as_slice());
         let parts = [b"case 1".as_slice(), &bytes].into_iter().chain(trees);
         let digest = Digest::of_parts(parts);
-        let problem = about.problem(&files, &tests, &hidden);
-        if let Some(problem) = problem {
+        if let Some(problem) = problem(&about, &files, &tests, &hidden) {
             return Err(SuiteError::content(&path, problem));
         }
-        let hidden = about
-            .hidden
-            .as_ref()
-            .and_then(|about| hidden.get(&about.path));
-        let case = Self {
+        let acceptance = about
+            .acceptance(&tests, &hidden)
+            .map_err(|problem| SuiteError::content(&path, problem))?;
+        Ok(Self {
             id: name,
-            hidden: hidden.map(|file| File::clone(file)),
             about,
             files,
             tests,
+            acceptance,
             digest,
-        };
-        match case.acceptance() {
-            Ok(_) => Ok(case),
-            Err(source) => Err(SuiteError::Tests {
-                case: id.to_owned(),
-                source,
-            }),
-        }
+        })
     }
 
     /// Its id: the name of its folder.
@@ -364,28 +423,21 @@ impl Case {
         &self.about.editable
     }
 
-    /// What decides: the visible tests, and then the hidden ones in a fresh place.
-    ///
-    /// # Errors
-    /// None for a case that was loaded.
-    pub fn acceptance(&self) -> Result<UnittestAcceptance, InvalidTests> {
-        let of = |tree: &Tree, path| tree.get(path).map(|file| file.bytes().to_vec());
-        let Tests { path, count } = &self.about.tests;
-        let main = of(&self.tests, path).unwrap_or_default();
-        let mut acceptance = UnittestAcceptance::new(path, main, *count)?;
-        for (other, file) in self.tests.iter().filter(|(other, _)| *other != path) {
-            acceptance = acceptance.fixture(other, file.bytes())?;
-        }
-        if let (Some(about), Some(file)) = (&self.about.hidden, &self.hidden) {
-            acceptance = acceptance.hidden(&about.path, file.bytes(), about.count)?;
-        }
-        Ok(acceptance)
+    /// What decides: the visible check, and then the hidden one in a fresh place.
+    #[must_use]
+    pub fn acceptance(&self) -> Arc<dyn Acceptance> {
+        self.acceptance.acceptance()
     }
 
-    /// Whether it has tests that the candidate never sees.
+    /// The same, written down.
+    pub(super) fn description(&self) -> &Description {
+        &self.acceptance
+    }
+
+    /// Whether it has a check that the candidate never sees.
     #[must_use]
     pub fn has_hidden_tests(&self) -> bool {
-        self.hidden.is_some()
+        self.about.hidden.is_some()
     }
 
     pub(super) fn digest(&self) -> Digest {
@@ -411,36 +463,40 @@ impl Case {
     }
 }
 
-impl TaskFile {
-    /// What is wrong with it, beside these files.
-    fn problem(&self, files: &Tree, tests: &Tree, hidden: &Tree) -> Option<String> {
-        let twice = tests.iter().find(|(path, _)| files.get(path).is_some());
-        let executable = |tree: &Tree| {
-            let mut all = tree.iter();
-            let found = all.find(|(_, file)| file.is_executable())?;
-            Some(found.0.clone())
-        };
-        if let Some((path, _)) = twice {
-            Some(format!("{path} is in files and in tests"))
-        } else if let Some(path) = executable(files).or_else(|| executable(tests)) {
-            Some(format!("{path} is executable, which a case cannot keep"))
-        } else if self.editable.is_empty() {
-            Some("nothing may be edited".to_owned())
-        } else if tests.get(&self.tests.path).is_none() {
-            Some(format!("tests/{} is missing", self.tests.path))
-        } else if let Some(path) = self.editable.iter().find(|path| tests.get(path).is_some()) {
-            Some(format!("{path} is a test and may be edited"))
-        } else {
-            match &self.hidden {
-                None if hidden.is_empty() => None,
-                Some(about) if hidden.len() == 1 && hidden.get(&about.path).is_some() => None,
-                None => Some("hidden/ has files, and nothing says which are tests".to_owned()),
-                Some(about) => Some(format!(
-                    "hidden/ has to have {} and nothing else",
-                    about.path
-                )),
-            }
-        }
+/// What is wrong with a case, whatever decides about it.
+fn problem(about: &TaskFile, files: &Tree, tests: &Tree, hidden: &Tree) -> Option<String> {
+    let twice = tests.iter().find(|(path, _)| files.get(path).is_some());
+    let executable = |tree: &Tree| {
+        let mut all = tree.iter();
+        let found = all.find(|(_, file)| file.is_executable())?;
+        Some(found.0.clone())
+    };
+    let mut editable = about.editable.iter();
+    if let Some((path, _)) = twice {
+        Some(format!("{path} is in files and in tests"))
+    } else if let Some(path) = [files, tests].into_iter().find_map(executable) {
+        Some(format!("{path} is executable, which a case cannot keep"))
+    } else if about.editable.is_empty() {
+        Some("nothing may be edited".to_owned())
+    } else {
+        let path = editable.find(|path| tests.get(path).or_else(|| hidden.get(path)).is_some())?;
+        Some(format!("{path} is a test and may be edited"))
+    }
+}
+
+/// A file of JSON; of what is wrong with it, the member.
+fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, SuiteError> {
+    let wrong = |field: String, source| SuiteError::Json {
+        path: path.to_owned(),
+        field,
+        source,
+    };
+    let mut input = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut input)
+        .map_err(|error| wrong(error.path().to_string(), error.into_inner()))?;
+    match input.end() {
+        Ok(()) => Ok(value),
+        Err(error) => Err(wrong(".".to_owned(), error)),
     }
 }
 

@@ -1,4 +1,5 @@
 mod comparing;
+mod kinds;
 mod new_case;
 mod resuming;
 mod running;

@@ -15,4 +15,5 @@ mod killed;
 mod paths;
 mod replies;
 mod rules;
+mod suites;
 mod verification;

@@ -100,11 +100,11 @@ fn what_does_not_belong_to_a_suite_is_named() {
         ),
         (
             |at| replace(at, "\"count\":2", "\"count\":0"),
-            "the tests of the case c00 cannot be run",
+            "task.json: tests: test_amounts.py has to have at least one test",
         ),
         (
             |at| replace(at, "\"expected\"", "\"expects\""),
-            "task.json is not what a suite has there",
+            "task.json: expects is not what a suite has there",
         ),
     ];
     for (spoil, problem) in table {
