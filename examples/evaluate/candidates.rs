@@ -94,5 +94,7 @@ fn language_model(flags: &Flags, name: &str, url: &str) -> Result<Candidate> {
         .map(|c| if fits(c) { c } else { '-' })
         .collect();
     let candidate = Candidate::new(&folder, move |_case| Arc::clone(&model))?;
+    // It answers from the request alone, so another program can go on in the middle of a case.
+    let candidate = candidate.resumable(true);
     Ok(candidate.configure(move |attempt| attempt.budget(Budget::default().check_limit(limit))))
 }

@@ -41,12 +41,15 @@ impl Show {
                 case,
                 attempt,
                 instead_of,
+                resumed,
                 ..
             } => {
                 if let Some(bar) = &self.bar {
                     bar.set_message(format!("{candidate} {case}"));
                 }
-                if let Some(earlier) = instead_of {
+                if *resumed {
+                    self.line(&format!("{candidate} {case}: goes on, try {attempt}"));
+                } else if let Some(earlier) = instead_of {
                     let why = &earlier.why;
                     self.line(&format!("{candidate} {case}: anew, try {attempt}: {why}"));
                 }

@@ -171,10 +171,11 @@ async fn a_suite_that_is_killed_goes_on_and_two_candidates_are_compared_case_by_
     numbers(&out, half);
 
     // Nothing is left to do, and the same evidence gives the same report.
-    let report = fs::read(out.join("report.json")).unwrap();
+    let report = fs::read_to_string(out.join("report.json")).unwrap();
     let said = run(scratch.path()).await;
     assert!(said.contains("kept 88 cases, 0 are left to run"), "{said}");
-    assert_eq!(fs::read(out.join("report.json")).unwrap(), report);
+    let same = fs::read_to_string(out.join("report.json")).unwrap();
+    assert_eq!(same, report);
     assert_eq!(tries(&out), resumed);
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use agent_loop::workspace::SandboxWorkspace;
 use agent_loop::{
-    Attempt, Budget, Model, ModelReply, Outcome, Paths, RunDir, ScriptedModel, Task,
-    UnittestAcceptance,
+    Attempt, Budget, Micros, Model, ModelError, ModelErrorKind, ModelReply, Outcome, Paths, RunDir,
+    ScriptedModel, Task, UnittestAcceptance, Usage, model_fn,
 };
 use polyaxon_sandbox::SandboxClient;
 use serde_json::{Value, json};
@@ -51,6 +51,32 @@ pub fn check() -> String {
 #[must_use]
 pub fn finish() -> String {
     json!({"action": "finish"}).to_string()
+}
+
+/// A model that repairs `amounts.py` at the second try, in six turns. What it says depends on the
+/// turn alone, so that another program hears the same. Each call costs 30 millionths.
+#[must_use]
+pub fn repair_by_turn() -> impl Model {
+    let script = [
+        read(),
+        write("def total(xs):\n    return 1\n"),
+        check(),
+        write(FIX),
+        check(),
+        finish(),
+    ];
+    model_fn("by turn", move |request| {
+        let turn = request.id.as_str().rsplit('.').nth(1);
+        let turn = turn.and_then(|turn| turn.parse::<usize>().ok());
+        let text = turn.and_then(|turn| script.get(turn.checked_sub(1)?));
+        let reply = |text| {
+            ModelReply::new(text)
+                .usage(Usage::new(100, 20))
+                .cost(Micros::new(30))
+        };
+        let end = || ModelError::new(ModelErrorKind::BadRequest, "at its end");
+        text.map(reply).ok_or_else(end)
+    })
 }
 
 /// What an attempt is made of, to be changed by a test.

@@ -41,8 +41,9 @@ pub(super) async fn all(folders: &[PathBuf], wait: Duration, host: Option<&str>)
     };
     let mut status = FINE;
     for folder in folders {
+        let about = folder.display().to_string();
         let this = match named(folder) {
-            Ok(run) => one(&client, &folder.display().to_string(), &run, wait).await,
+            Ok(said) => end(&client, &about, said, wait).await,
             Err(problem) => complain(problem, UNREADABLE),
         };
         status = status.max(this).max(fresh(&client, folder, wait).await);
@@ -181,14 +182,12 @@ impl Workspace {
     }
 }
 
-/// The run that the folder names.
-fn named(folder: &Path) -> Result<Run, String> {
+/// What the folder says of the workspace: a run, or what one was to be found by.
+fn named(folder: &Path) -> Result<serde_json::Value, String> {
     let file = folder.join("workspace.json");
-    let shown = file.display().to_string();
+    let shown = file.display();
     let text = std::fs::read(&file).map_err(|error| format!("{shown} cannot be read: {error}"))?;
-    let workspace: Workspace = serde_json::from_slice(&text)
-        .map_err(|error| format!("{shown} cannot be understood: {error}"))?;
-    workspace.run(&shown)
+    serde_json::from_slice(&text).map_err(|error| format!("{shown} cannot be understood: {error}"))
 }
 
 /// Ends a run, and says under `about` how far that has come.

@@ -29,6 +29,7 @@ pub struct Candidate {
     name: Name,
     model: Box<MakeModel>,
     configure: Box<Configure>,
+    resumable: bool,
 }
 
 impl Candidate {
@@ -45,6 +46,7 @@ impl Candidate {
             name: name.parse()?,
             model: Box::new(model),
             configure: Box::new(|attempt| attempt),
+            resumable: false,
         })
     }
 
@@ -58,6 +60,42 @@ impl Candidate {
     ) -> Self {
         self.configure = Box::new(configure);
         self
+    }
+
+    /// Says that another program goes on where one was ended: a case that was broken off is resumed
+    /// in its place, as [`Attempt::resume`] does, where the evaluation's [`Workspaces`] find that
+    /// again. For models that answer from the request alone, as servers do; one that counts its
+    /// replies, as [`ScriptedModel`] does, would begin with its first in the middle of a case.
+    /// Default: no, and such a case is made anew.
+    ///
+    /// [`ScriptedModel`]: crate::ScriptedModel
+    /// [`Workspaces`]: crate::Workspaces
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use agent_loop::evaluation::Candidate;
+    /// use agent_loop::{ModelReply, model_fn};
+    ///
+    /// let candidate = Candidate::new("checks", |_case| {
+    ///     Arc::new(model_fn("always check", |_request| {
+    ///         Ok(ModelReply::new(r#"{"action":"check"}"#))
+    ///     }))
+    /// })?;
+    /// assert!(candidate.resumable(true).is_resumable());
+    /// # Ok::<(), agent_loop::evaluation::InvalidName>(())
+    /// ```
+    #[must_use]
+    pub fn resumable(mut self, resumable: bool) -> Self {
+        self.resumable = resumable;
+        self
+    }
+
+    /// Whether a case that was broken off is resumed.
+    #[must_use]
+    pub fn is_resumable(&self) -> bool {
+        self.resumable
     }
 
     /// Its name.

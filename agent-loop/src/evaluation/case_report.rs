@@ -78,6 +78,9 @@ pub struct CaseReport {
     pub case: String,
     /// Which try it was.
     pub attempt: u32,
+    /// How often the try went on in another program, after the one before was ended.
+    #[serde(default)]
+    pub resumed: u32,
     /// Where the evidence is, below the folder of the evaluation.
     pub folder: String,
     /// The digest of the whole suite.
@@ -159,7 +162,8 @@ pub struct Earlier {
     pub why: String,
     /// Calls of the model that it made.
     pub calls: u32,
-    /// What they cost, as far as it is recorded.
+    /// What they cost, as far as it is recorded. A journal that cannot be read counts as one call of
+    /// unknown cost, because nobody knows how many there were.
     pub cost: CostTotal,
 }
 
@@ -208,6 +212,7 @@ impl CaseReport {
         let mut report = Self::not_evaluated(about, observed(outcome));
         report.decision = outcome.acceptance.state.into();
         report.evaluator = Some(outcome.revisions.evaluation_manifest);
+        report.resumed = resumed(&run.records);
         report.level = outcome.acceptance.level;
         report.tree = outcome.acceptance.tree;
         report.patch_sha256 = Some(outcome.patch_sha256);
@@ -236,6 +241,7 @@ impl CaseReport {
             candidate: candidate.to_owned(),
             case: case.id().to_owned(),
             attempt,
+            resumed: 0,
             folder: format!("{candidate}/{}/{attempt}", case.id()),
             case_set_revision,
             case_revision: case.digest(),
@@ -277,6 +283,13 @@ impl CaseReport {
         }
         whole
     }
+}
+
+fn resumed(records: &[Record]) -> u32 {
+    let resumed = records
+        .iter()
+        .filter(|record| matches!(record.event, Event::Resumed(_)));
+    u32::try_from(resumed.count()).unwrap_or(u32::MAX)
 }
 
 /// What was seen: the end, and what the last check said.

@@ -5,13 +5,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::candidate::Candidate;
-use super::case_report::{Decision, Earlier};
+use super::case_report::{CaseReport, Decision, Earlier};
 use super::error::{EvaluationError, whole};
 use super::run::Again;
 use super::suite::{self, Case, SuiteRef};
 use crate::acceptance::Acceptance;
-use crate::journal::Started;
+use crate::evidence::WORKSPACE;
+use crate::journal::{Record, Started};
 use crate::lock::Locked;
 use crate::outcome::End;
 use crate::report::{Records, Run, RunProblem};
@@ -19,6 +22,8 @@ use crate::verify::Verifier;
 
 /// Says which suite a folder is of.
 const ABOUT: &str = "evaluation.json";
+/// What came of a try, in its folder.
+pub(super) const CASE: &str = "case.json";
 
 /// The folder of an evaluation. Of those that write, one at a time.
 pub(super) struct Folder {
@@ -96,6 +101,33 @@ pub(super) struct Found {
     pub(super) run: Option<Run>,
     /// Those that do not count.
     pub(super) earlier: Vec<Earlier>,
+    /// What the last of them has left behind, where it has no end.
+    pub(super) open: Option<Open>,
+}
+
+/// A try without an end.
+#[derive(Debug)]
+pub(super) struct Open {
+    /// What its place is found by, `workspace.json`, where there is one.
+    pub(super) said: Option<Value>,
+    /// Where it began as it would now: what its place said of itself.
+    pub(super) half: Option<Value>,
+}
+
+/// Why a try does not count.
+struct Why {
+    text: String,
+    /// It has no end, and nothing else is wrong with it.
+    is_open: bool,
+}
+
+impl From<String> for Why {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            is_open: false,
+        }
+    }
 }
 
 impl Tries<'_> {
@@ -105,23 +137,37 @@ impl Tries<'_> {
             last: numbers.last().copied().unwrap_or_default(),
             run: None,
             earlier: Vec::new(),
+            open: None,
         };
         for number in numbers {
             let folder = self.folder.join(number.to_string());
             let is_last = number == found.last;
-            let why = match self.counts(&folder, number) {
+            let mut why = match self.counts(&folder, number) {
                 Ok(run) if is_last => {
                     found.run = Some(run);
                     break;
                 }
-                Ok(run) => format!("{}; it was tried again", run.outcome.end),
+                Ok(run) => Why::from(format!("{}; it was tried again", run.outcome.end)),
                 Err(why) => why,
             };
-            let records = match Records::read(&folder) {
-                Ok((Records(records), _)) => records,
-                Err(_) => Vec::new(),
+            let (records, is_whole) = match Records::read(&folder) {
+                Ok((Records(records), _)) => (records, true),
+                Err(problem) => (Vec::new(), matches!(problem, RunProblem::Nothing)),
             };
-            found.earlier.push(Earlier::new(number, why, &records));
+            if why.is_open
+                && let Some(noted) = noted(&folder).filter(|noted| noted.starts_with(&why.text))
+            {
+                why.text = noted;
+            }
+            found.open = why.is_open.then(|| Open {
+                said: said(&folder),
+                half: self.half(&records, number),
+            });
+            let mut earlier = Earlier::new(number, why.text, &records);
+            if !is_whole {
+                earlier.cost.unknown_calls = earlier.cost.unknown_calls.max(1);
+            }
+            found.earlier.push(earlier);
         }
         Ok(found)
     }
@@ -147,32 +193,48 @@ impl Tries<'_> {
         Ok(numbers)
     }
 
+    /// What the place of a try said of itself, where that began as it would now.
+    fn half(&self, records: &[Record], number: u32) -> Option<Value> {
+        let started = records.first()?.started()?;
+        let task = &started.task;
+        let is_ours = (task.id.as_str(), task.attempt) == (&*self.expected.task.id, number);
+        let goes_on = is_ours && self.differs(started).is_none();
+        goes_on.then(|| started.workspace.identity.clone())
+    }
+
     /// The try in `folder`, or why it does not count.
-    fn counts(&self, folder: &Path, number: u32) -> Result<Run, String> {
+    fn counts(&self, folder: &Path, number: u32) -> Result<Run, Why> {
         let run = Run::read(folder).map_err(|problem| match problem {
-            RunProblem::NoEnd { .. } => format!("it was broken off: {problem}"),
-            RunProblem::Nothing => "it never began".to_owned(),
-            problem => format!("its evidence is refused: {}", whole(&problem)),
+            RunProblem::NoEnd { .. } => Why {
+                text: format!("it was broken off: {problem}"),
+                is_open: true,
+            },
+            RunProblem::Nothing => Why {
+                text: "it never began".to_owned(),
+                is_open: true,
+            },
+            problem => format!("its evidence is refused: {}", whole(&problem)).into(),
         })?;
         let task = &run.outcome.task;
         if (task.id.as_str(), task.attempt) != (self.expected.task.id.as_str(), number) {
             return Err(format!(
                 "its evidence is refused: it is of try {} of {}, and the folder is of try {number} of {}",
                 task.attempt, task.id, self.expected.task.id
-            ));
+            )
+            .into());
         }
         if let Some(part) = self.differs(&run.started) {
-            return Err(format!("it was made otherwise: the {part} is not the same"));
+            return Err(format!("it was made otherwise: the {part} is not the same").into());
         }
         self.prove(folder, &run)
             .map_err(|why| format!("its evidence is refused: {why}"))?;
         if run.outcome.end == End::Cancelled {
-            return Err("it was cancelled".to_owned());
+            return Err("it was cancelled".to_owned().into());
         }
         let decision = Decision::from(run.outcome.acceptance.state);
         match (self.again, decision) {
             (Again::NotEvaluated, Decision::NotEvaluated) => {
-                Err(format!("it was not evaluated: {}", run.outcome.end))
+                Err(format!("it was not evaluated: {}", run.outcome.end).into())
             }
             _ => Ok(run),
         }
@@ -202,4 +264,17 @@ impl Tries<'_> {
             false => Err(found.to_string()),
         }
     }
+}
+
+/// What the place of a try is found by.
+fn said(folder: &Path) -> Option<Value> {
+    let bytes = fs::read(folder.join(WORKSPACE)).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// What was noted when a try was given up, `case.json`.
+fn noted(folder: &Path) -> Option<String> {
+    let bytes = fs::read(folder.join(CASE)).ok()?;
+    let report: CaseReport = serde_json::from_slice(&bytes).ok()?;
+    Some(report.observed)
 }

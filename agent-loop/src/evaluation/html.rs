@@ -253,6 +253,11 @@ fn row(page: &mut Page, case: &CaseReport) {
     page.open("td", "");
     page.element("p", "dim", &case.expected);
     page.element("p", "", &case.observed);
+    if case.resumed > 0 {
+        let times = case.resumed;
+        let text = format!("went on after its program was ended: {times} ×");
+        page.element("p", "dim", &text);
+    }
     for earlier in &case.earlier {
         page.element(
             "p",

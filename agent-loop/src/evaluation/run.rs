@@ -1,20 +1,23 @@
 //! Runs a suite: every case with every candidate, so many at a time, in a place each.
 
+mod half;
+
 use std::fmt;
 use std::fs;
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use futures::future::{FutureExt as _, pending, poll_fn};
 use futures::stream::{self, StreamExt as _};
+use serde_json::Value;
 
 use super::candidate::Candidate;
 use super::case_report::{About, CaseReport, Earlier};
 use super::error::{EvaluationError, whole};
-use super::folder::{Folder, Tries};
+use super::folder::{CASE, Folder, Open, Tries};
 use super::metric::Requirement;
 use super::signal::Signal;
 use super::suite::{self, Case, Suite};
@@ -22,7 +25,8 @@ use super::suite_report::SuiteReport;
 use crate::acceptance::Acceptance;
 use crate::attempt::{Attempt, StopAtEnd};
 use crate::evidence::RunDir;
-use crate::journal::{Observer, Started};
+use crate::ids::RequestId;
+use crate::journal::{Observer, Started, WorkspaceRecord};
 use crate::private::Private;
 use crate::report::{self, Run};
 use crate::workspace::{MemoryWorkspace, Workspace, WorkspaceError, Workspaces};
@@ -35,7 +39,9 @@ type Observe = dyn Fn(&Case, &str) -> Option<Arc<dyn Observer>> + Send + Sync;
 /// The folder it works in has a folder for each try, `<candidate>/<case>/<try>`, with the evidence
 /// of an attempt, `case.json` and `report.html`; and `report.json` and `report.html` over all of it.
 /// What is in it decides what is left to do: a case whose last try is over, with evidence of which
-/// every part agrees with the others and with the suite as it is now, is not run again. Any other
+/// every part agrees with the others and with the suite as it is now, is not run again. One whose
+/// last try was broken off goes on where it was, if its candidate is
+/// [resumable](Candidate::resumable) and its place is found again ([`Workspaces::reopen`]). Any other
 /// case is run anew as its next try, and the report says why and what the tries before have cost.
 ///
 /// # Examples
@@ -114,8 +120,10 @@ pub enum Progress<'a> {
         case: &'a str,
         /// Which try.
         attempt: u32,
-        /// The one before it, where this is not the first one.
+        /// The one before it that does not count, where this is not the first one.
         instead_of: Option<&'a Earlier>,
+        /// Whether it goes on where another program was ended.
+        resumed: bool,
     },
     /// A try is over.
     #[non_exhaustive]
@@ -308,6 +316,7 @@ impl Evaluation {
                         candidate,
                         attempt: found.last + 1,
                         earlier: found.earlier,
+                        open: found.open,
                     }),
                 }
             }
@@ -374,24 +383,19 @@ impl Evaluation {
     }
 
     /// Makes one try, from the place it needs to its report.
-    async fn perform(&self, job: Job<'_>) -> Result<CaseReport, EvaluationError> {
+    async fn perform(&self, mut job: Job<'_>) -> Result<CaseReport, EvaluationError> {
         if self.cancelled.clone().now_or_never().is_some() {
             return Ok(self.not_run(job));
         }
-        (self.on_progress)(&Progress::Began {
-            candidate: job.candidate.name(),
-            case: job.case.id(),
-            attempt: job.attempt,
-            instead_of: job.earlier.last(),
-        });
-        let Job {
-            case,
-            candidate,
-            attempt,
-            earlier,
-        } = job;
-        let about = self.about(case, candidate, attempt, earlier);
-        let report = match self.drive(case, candidate, attempt).await? {
+        let made = match self.go_on(&mut job).await? {
+            Some(made) => made,
+            None => {
+                self.tell_began(&job, false);
+                self.drive(job.case, job.candidate, job.attempt).await?
+            }
+        };
+        let about = self.about(job.case, job.candidate, job.attempt, job.earlier);
+        let report = match made {
             Ok(run) => CaseReport::of(about, &run),
             Err(trouble) => trouble.report(about),
         };
@@ -400,42 +404,87 @@ impl Evaluation {
         Ok(report)
     }
 
-    /// The evidence of a try, or why there is none that could be relied on.
+    fn tell_began(&self, job: &Job<'_>, resumed: bool) {
+        (self.on_progress)(&Progress::Began {
+            candidate: job.candidate.name(),
+            case: job.case.id(),
+            attempt: job.attempt,
+            instead_of: job.earlier.last(),
+            resumed,
+        });
+    }
+
+    /// The evidence of a new try.
     async fn drive(
         &self,
         case: &Case,
         candidate: &Candidate,
         number: u32,
-    ) -> Result<Result<Run, Trouble>, EvaluationError> {
-        let name = format!("{}-{number}", case.task_id(candidate.id()));
+    ) -> Result<Made, EvaluationError> {
         let folder = Folder::of_try(&self.folder, candidate, case, number);
         let run_dir = RunDir::create(&folder).map_err(EvaluationError::io(&folder))?;
-        let id = name
-            .parse()
-            .map_err(|source| EvaluationError::Id { source })?;
+        let id = try_id(case, candidate, number)?;
         let begun = Instant::now();
-        let place = match self.places.fresh(&id).await {
+        let place = match self.place(&id, &run_dir).await? {
             Ok(place) => place,
             Err(error) => return Ok(Err(Trouble::no_place(&error))),
         };
-        let mut attempt = self
-            .attempt(case, candidate, number, Arc::clone(&place))?
+        let attempt = self
+            .observed(case, candidate, number, Arc::clone(&place))?
             .record_in(run_dir)
             .provisioned_in(begun.elapsed());
-        if let Some(observer) = (self.observe)(case, candidate.name()) {
-            attempt = attempt.observer(observer);
-        }
         match caught(attempt.drive()).await {
-            Some(Ok(_)) => Ok(Run::read(&folder).map_err(|problem| Trouble::new(whole(&problem)))),
+            Some(Ok(_)) => Ok(made(&folder)),
             Some(Err(source)) => Err(EvaluationError::attempt(candidate.name(), case.id())(
                 source,
             )),
-            None => {
-                // The loop was not there to ask for its end.
-                place.stop().await;
-                Ok(Err(Trouble::new("the attempt ended by a panic")))
-            }
+            None => Ok(panicked(&*place).await),
         }
+    }
+
+    /// A place for a try. Before it is asked for, `workspace.json` says what it will be found by.
+    async fn place(
+        &self,
+        id: &RequestId,
+        run_dir: &RunDir,
+    ) -> Result<Result<Arc<dyn Workspace>, WorkspaceError>, EvaluationError> {
+        let kept = |said: &Value| {
+            let written = run_dir.write_workspace(said);
+            written.map_err(EvaluationError::io(run_dir.path()))
+        };
+        let announced = self.places.announce(id);
+        if !announced.is_null() {
+            kept(&announced)?;
+        }
+        let place = self.places.fresh_as(id, &announced).await;
+        match &place {
+            Ok(place) => {
+                let record = WorkspaceRecord {
+                    identity: place.identity(),
+                    capabilities: place.capabilities(),
+                };
+                kept(&record.flat())?;
+            }
+            // One may be there that nobody has got.
+            Err(WorkspaceError::Uncertain(_)) => drop(self.places.end(id, &announced).await),
+            Err(_) => {}
+        }
+        Ok(place)
+    }
+
+    /// The attempt with who sees its records.
+    fn observed(
+        &self,
+        case: &Case,
+        candidate: &Candidate,
+        number: u32,
+        place: Arc<dyn Workspace>,
+    ) -> Result<Attempt, EvaluationError> {
+        let attempt = self.attempt(case, candidate, number, place)?;
+        Ok(match (self.observe)(case, candidate.name()) {
+            Some(observer) => attempt.observer(observer),
+            None => attempt,
+        })
     }
 
     fn not_run(&self, job: Job<'_>) -> CaseReport {
@@ -462,7 +511,7 @@ impl Evaluation {
 
     fn write(&self, report: &CaseReport) -> Result<(), EvaluationError> {
         let folder = self.folder.join(&report.folder);
-        let path = folder.join("case.json");
+        let path = folder.join(CASE);
         fs::create_dir_all(&folder)
             .and_then(|()| suite::write_json(&path, report))
             .map_err(EvaluationError::io(&path))
@@ -477,6 +526,27 @@ impl fmt::Debug for Evaluation {
             .field("folder", &self.folder)
             .finish_non_exhaustive()
     }
+}
+
+/// The evidence of a try, or why there is none that could be relied on.
+type Made = Result<Run, Trouble>;
+
+/// What an attempt that has come to its end has left in `folder`.
+fn made(folder: &Path) -> Made {
+    Run::read(folder).map_err(|problem| Trouble::new(whole(&problem)))
+}
+
+async fn panicked(place: &dyn Workspace) -> Made {
+    // The loop was not there to ask for its end.
+    place.stop().await;
+    Err(Trouble::new("the attempt ended by a panic"))
+}
+
+/// What the place of a try is made for.
+fn try_id(case: &Case, candidate: &Candidate, number: u32) -> Result<RequestId, EvaluationError> {
+    let name = format!("{}-{number}", case.task_id(candidate.id()));
+    name.parse()
+        .map_err(|source| EvaluationError::Id { source })
 }
 
 /// What comes of a future; `None` where it panics.
@@ -499,6 +569,8 @@ struct Job<'a> {
     candidate: &'a Candidate,
     attempt: u32,
     earlier: Vec<Earlier>,
+    /// What the last of the earlier ones has left behind, where it has no end.
+    open: Option<Open>,
 }
 
 /// Why a try shows nothing about the candidate.

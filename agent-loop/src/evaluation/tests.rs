@@ -1,17 +1,18 @@
 mod comparing;
+mod half;
 mod kinds;
 mod new_case;
 mod resuming;
 mod running;
 mod suites;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use futures::future::{BoxFuture, FutureExt as _};
+use futures::future::{BoxFuture, FutureExt as _, pending, ready};
 use tempfile::TempDir;
 
 use super::{Candidate, Evaluation, Suite};
@@ -20,7 +21,9 @@ use crate::ids::RequestId;
 use crate::model::ScriptedModel;
 use crate::private::Private;
 use crate::test_kit::{CHECK, FINISH, TESTS, WRONG, fix, model, pretending, read, write};
-use crate::workspace::{Fault, FaultAt, Operation, Workspace, WorkspaceError, Workspaces};
+use crate::workspace::{
+    Fault, FaultAt, MemoryWorkspace, Operation, Workspace, WorkspaceError, Workspaces,
+};
 
 /// A suite of so many cases, `c00`, `c01`, …, all of one small repair.
 fn suite_of(cases: usize) -> TempDir {
@@ -109,11 +112,28 @@ struct Places {
     in_use: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
     stopped: Arc<AtomicUsize>,
+    /// What goes wrong in the place of the try with this id.
+    faults: BTreeMap<&'static str, Fault>,
+    /// The id of a try whose place is there, and never told of.
+    untold: Option<&'static str>,
+    /// What the places say of themselves, if not the same as always.
+    uuid: Option<&'static str>,
+    /// Where places are found again, also by another program.
+    kept: Option<Kept>,
 }
+
+type Kept = Arc<Mutex<BTreeMap<String, MemoryWorkspace>>>;
 
 impl Places {
     fn made(&self) -> usize {
         self.made.lock().unwrap().len()
+    }
+
+    fn counted(&self, place: MemoryWorkspace) -> Arc<dyn Workspace> {
+        Arc::new(counted::Counted {
+            place,
+            places: self.clone(),
+        })
     }
 }
 
@@ -132,17 +152,38 @@ impl Workspaces for Places {
             // Others get their turn.
             tokio::task::yield_now().await;
             let gone = WorkspaceError::Gone(Private::new("evicted"));
-            let mut place = pretending();
+            let mut place = pretending().with_capabilities(|can| can.exec_lookup = true);
+            if let Some(fault) = self.faults.get(id.as_str()) {
+                place = place.fault(fault.clone());
+            }
             if self.gone.contains(id.as_str()) {
                 place = place.fault(Fault::new(Operation::Get, 1, FaultAt::Before, gone));
             }
-            let place = counted::Counted {
-                place,
-                places: self.clone(),
-            };
-            Ok(Arc::new(place) as Arc<dyn Workspace>)
+            if let Some(kept) = &self.kept {
+                kept.lock().unwrap().insert(id.to_string(), place.clone());
+            }
+            if self.untold == Some(id.as_str()) {
+                pending::<()>().await;
+            }
+            Ok(self.counted(place))
         }
         .boxed()
+    }
+
+    fn announce(&self, id: &RequestId) -> serde_json::Value {
+        let is_kept = self.kept.is_some();
+        is_kept.then(|| serde_json::json!({ "name": id })).into()
+    }
+
+    fn reopen<'a>(
+        &'a self,
+        id: &'a RequestId,
+        _identity: &'a serde_json::Value,
+    ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
+        let kept = self.kept.as_ref();
+        let place = kept.and_then(|kept| kept.lock().unwrap().get(id.as_str()).cloned());
+        let place = place.map(|place| self.counted(place));
+        ready(place.ok_or(WorkspaceError::NotFound)).boxed()
     }
 }
 

@@ -15,7 +15,8 @@ use crate::private::Private;
 /// check that needs one, an attempt calls [`announce`](Self::announce), keeps what it says in the
 /// journal, synced, and then calls [`fresh_as`](Self::fresh_as) with it. Whoever was not told what
 /// came of that (the program was ended, the call was given up, the answer was lost) calls
-/// [`end`](Self::end) with the same value, and no other place is made before it has answered.
+/// [`end`](Self::end) with the same value, and no other place is made before it has answered. An
+/// evaluation does the same for each try of a case, and keeps what is said in `workspace.json`.
 ///
 /// Only [`fresh`](Self::fresh) has to be written. With it alone places can be made and not be found
 /// again: the journal then says that there may be one, and what bounds its life is up to it.
@@ -84,7 +85,7 @@ use crate::private::Private;
 /// ```
 pub trait Workspaces: Send + Sync {
     /// A new, empty place. [`Workspace::stop`] ends it. Each call makes another one, also for the
-    /// same `id`. An evaluation calls it for each try of a case, where nothing is kept before that.
+    /// same `id`.
     ///
     /// # Errors
     /// [`WorkspaceError::Uncertain`] where a place may be there that nobody has got; with every
@@ -125,7 +126,7 @@ pub trait Workspaces: Send + Sync {
     /// The place that an earlier program has made for `id`, as it is now, with the command in it.
     /// `identity` is what the place said of itself, [`Workspace::identity`]. Called once by an
     /// attempt that goes on, where its program was ended after the place was there and before the
-    /// receipt of its command. Nothing is changed. What the command has shown counts where the place
+    /// receipt of its command; and by an evaluation for a try that was broken off. Nothing is changed. What the command has shown counts where the place
     /// can do what it [could](Workspace::capabilities) before. Default: it cannot be found again.
     ///
     /// # Errors

@@ -199,17 +199,24 @@ async fn reap_ends_what_is_left_running_and_says_what_is_confirmed() {
     let client = Client::new(&config).unwrap();
     let mut folders = Vec::new();
     let mut sandboxes = Vec::new();
-    for at in 0..2 {
-        let spec = SandboxSpec::image("python:3.12-slim");
+    for at in 0..3 {
+        let spec = SandboxSpec::image("python:3.12-slim").launch_id(format!("left-{at}"));
         let sandbox = SandboxClient::launch(&client, server.project(), &spec)
             .await
             .unwrap();
         let workspace = SandboxWorkspace::new(sandbox.clone(), "repair").unwrap();
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path()).unwrap();
-        // The loop's own form, and one that a caller chose.
+        // The loop's own form, what was kept before the sandbox was made, and one that a caller
+        // chose.
         match at {
             0 => run.write_workspace(&workspace.identity()).unwrap(),
+            1 => run
+                .write_workspace(&serde_json::json!({
+                    "project": server.project().to_string(),
+                    "launch_id": "left-1",
+                }))
+                .unwrap(),
             _ => run
                 .write_workspace(&serde_json::json!({"identity": workspace.identity()}))
                 .unwrap(),
@@ -222,7 +229,8 @@ async fn reap_ends_what_is_left_running_and_says_what_is_confirmed() {
         ("POLYAXON_HOST", server.url()),
         ("POLYAXON_AUTH_TOKEN", server.token()),
     ];
-    let arguments = ["reap", text(&folders[0]), text(&folders[1])];
+    let [first, second, third] = [0, 1, 2].map(|at| text(&folders[at]));
+    let arguments = ["reap", first, second, third];
     let reap = |arguments: &[&str]| {
         tokio::task::block_in_place(|| program(home.path(), arguments, &variables))
     };
@@ -243,7 +251,7 @@ async fn reap_ends_what_is_left_running_and_says_what_is_confirmed() {
     assert_eq!(said.status, Some(0));
     assert_eq!(
         said.out.matches("has ended already: stopped").count(),
-        2,
+        3,
         "{}",
         said.out
     );

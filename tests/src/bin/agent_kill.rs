@@ -9,12 +9,10 @@ use std::path::PathBuf;
 use agent_loop::acceptance::CommandAcceptance;
 use agent_loop::journal::observer_fn;
 use agent_loop::workspace::{SandboxWorkspace, SandboxWorkspaces};
-use agent_loop::{
-    Attempt, ModelError, ModelErrorKind, ModelReply, Paths, RunDir, Task, Usage, model_fn,
-};
+use agent_loop::{Attempt, Paths, RunDir, Task};
 use polyaxon_client::{Client, Config, Token};
 use polyaxon_sandbox::{SandboxClient, SandboxSpec};
-use polyaxon_tests::agent::{FIX, SOURCE, check, finish, read, write};
+use polyaxon_tests::agent::{SOURCE, repair_by_turn};
 
 /// A check that leaves a line outside of its place each time it runs, and takes a moment.
 const CHECK: &str = "echo ran >> ../../../checks-that-ran; sleep 0.1; grep -q 'sum(xs)' amounts.py";
@@ -40,24 +38,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let places = SandboxWorkspaces::new(client, project, spec);
     let workspace = SandboxWorkspace::new(sandbox, "repair")?;
 
-    let script = [
-        read(),
-        write("def total(xs):\n    return 1\n"),
-        check(),
-        write(FIX),
-        check(),
-        finish(),
-    ];
-    // What is said depends on the turn alone, so that another program hears the same.
-    let model = model_fn("by turn", move |request| {
-        let turn = request.id.as_str().rsplit('.').nth(1);
-        let turn = turn.and_then(|turn| turn.parse::<usize>().ok());
-        let text = turn.and_then(|turn| script.get(turn.checked_sub(1)?));
-        match text {
-            Some(text) => Ok(ModelReply::new(text).usage(Usage::new(100, 20))),
-            None => Err(ModelError::new(ModelErrorKind::BadRequest, "at its end")),
-        }
-    });
     let task =
         Task::new("total", "total(xs) must return the sum of xs.").file("amounts.py", SOURCE)?;
     let acceptance = match is_fresh {
@@ -66,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let attempt = Attempt::new(
         task,
-        model,
+        repair_by_turn(),
         workspace,
         acceptance,
         Paths::editable(["amounts.py"])?,

@@ -15,5 +15,6 @@ mod killed;
 mod paths;
 mod replies;
 mod rules;
+mod suite_killed;
 mod suites;
 mod verification;

@@ -25,7 +25,8 @@ impl Workspace for Counted {
     }
 
     fn identity(&self) -> serde_json::Value {
-        serde_json::json!({"run_uuid": "8aac02e3a62a4f0aaa257c59da5eab80"})
+        let uuid = self.places.uuid;
+        serde_json::json!({"run_uuid": uuid.unwrap_or("8aac02e3a62a4f0aaa257c59da5eab80")})
     }
 
     fn get<'a>(
@@ -67,6 +68,13 @@ impl Workspace for Counted {
         id: &'a RequestId,
     ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
         self.place.fresh_dir(id)
+    }
+
+    fn reopen<'a>(
+        &'a self,
+        id: &'a RequestId,
+    ) -> BoxFuture<'a, Result<Arc<dyn Workspace>, WorkspaceError>> {
+        self.place.reopen(id)
     }
 
     fn stop(&self) -> BoxFuture<'_, StopState> {

@@ -1,0 +1,91 @@
+//! Goes on with tries that were broken off.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Evaluation, Job, Made, caught, made, panicked, try_id};
+use crate::error::Error;
+use crate::evaluation::case_report::{CaseReport, Earlier};
+use crate::evaluation::error::{EvaluationError, whole};
+use crate::evaluation::folder::Folder;
+use crate::journal::CorruptJournal;
+use crate::workspace::{Workspace as _, WorkspaceError};
+
+impl Evaluation {
+    /// Resumes the last try of a case where it was broken off, and makes `job` that try. Nothing
+    /// where it was not, or cannot be resumed: then it is said why, its place is ended where it is
+    /// found, so that there are never two, and the case has to be made anew.
+    pub(super) async fn go_on(&self, job: &mut Job<'_>) -> Result<Option<Made>, EvaluationError> {
+        let Some(open) = job.open.take() else {
+            return Ok(None);
+        };
+        let Some(mut last) = job.earlier.pop() else {
+            return Ok(None);
+        };
+        let anew = std::mem::replace(&mut job.attempt, last.attempt);
+        if let Some(identity) = &open.half {
+            match self.resume(job, identity).await? {
+                Ok(made) => return Ok(Some(made)),
+                Err(why) => {
+                    last.why = format!("{}; it was not resumed: {why}", last.why);
+                    self.note(job, &last)?;
+                }
+            }
+        }
+        if let Some(said) = &open.said {
+            let id = try_id(job.case, job.candidate, job.attempt)?;
+            self.places.end(&id, said).await;
+        }
+        job.attempt = anew;
+        job.earlier.push(last);
+        Ok(None)
+    }
+
+    /// Keeps why a try was given up: its evidence does not tell.
+    fn note(&self, job: &Job<'_>, half: &Earlier) -> Result<(), EvaluationError> {
+        let about = self.about(job.case, job.candidate, half.attempt, job.earlier.clone());
+        self.write(&CaseReport::not_evaluated(about, half.why.clone()))
+    }
+
+    /// What came of the try of `job` in its place; or why it does not go on.
+    async fn resume(
+        &self,
+        job: &Job<'_>,
+        identity: &Value,
+    ) -> Result<Result<Made, String>, EvaluationError> {
+        let Job {
+            case,
+            candidate,
+            attempt: number,
+            ..
+        } = *job;
+        if !candidate.is_resumable() {
+            return Ok(Err("its candidate is not resumable".to_owned()));
+        }
+        let id = try_id(case, candidate, number)?;
+        let place = match self.places.reopen(&id, identity).await {
+            Ok(place) => place,
+            Err(WorkspaceError::NotFound) => {
+                return Ok(Err("its place is not there any more".to_owned()));
+            }
+            Err(error) => return Ok(Err(format!("its place was not found again: {error}"))),
+        };
+        // An attempt that finds out by itself is over, and says nothing about the candidate.
+        if let Err(WorkspaceError::Gone(_)) = place.list().await {
+            return Ok(Err("its place is gone".to_owned()));
+        }
+        self.tell_began(job, true);
+        let folder = Folder::of_try(&self.folder, candidate, case, number);
+        let attempt = self.observed(case, candidate, number, Arc::clone(&place))?;
+        match caught(Box::pin(attempt.resume(&folder))).await {
+            Some(Ok(_)) => Ok(Ok(made(&folder))),
+            // Whoever goes on with it needs its place.
+            Some(Err(error @ Error::Journal(CorruptJournal::Busy))) => {
+                Err(EvaluationError::attempt(candidate.name(), case.id())(error))
+            }
+            Some(Err(error)) => Ok(Err(whole(&error))),
+            None => Ok(Ok(panicked(&*place).await)),
+        }
+    }
+}
