@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use agent_loop::policy::ActionKind;
 use clap::{Parser, ValueEnum};
-use polyaxon_client::ProjectRef;
+use examples::PlaceFlags;
 
 /// A coding agent in a Polyaxon sandbox: it repairs an amount parser, or what `--task` says.
 ///
@@ -12,30 +12,17 @@ use polyaxon_client::ProjectRef;
 /// uncertain.
 #[derive(Debug, Parser)]
 pub(crate) struct Flags {
-    /// Start the sandbox service in this process instead of using a Polyaxon installation.
-    #[arg(long, conflicts_with = "host")]
-    pub(crate) local: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceFlags,
 
     /// Allow the supplied check command, which runs code that a model wrote. Without it no check
     /// runs, and nothing can be accepted.
     #[arg(long)]
     pub(crate) allow_checks: bool,
 
-    /// URL of a Polyaxon installation. Default: `POLYAXON_HOST`, or the configuration files.
-    #[arg(long, value_name = "URL")]
-    pub(crate) host: Option<String>,
-
-    /// The project to work in. Needed unless `--local`.
-    #[arg(long, value_name = "OWNER/PROJECT", required_unless_present = "local")]
-    pub(crate) project: Option<ProjectRef>,
-
     /// The queue of the workspace: AGENT/QUEUE.
     #[arg(long)]
     pub(crate) queue: Option<String>,
-
-    /// The image of the workspace; it must have python3.
-    #[arg(long, default_value = "python:3.12-slim")]
-    pub(crate) image: String,
 
     /// CPUs of the workspace: 1, 500m, or 500m..1 for request and limit.
     #[arg(long, default_value = "500m..1")]

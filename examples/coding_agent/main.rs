@@ -77,11 +77,11 @@ async fn main() -> ExitCode {
         }
     };
     println!("model: {about}");
-    let project = flags.project.as_ref();
-    let (place, status) = match flags.local {
+    let project = flags.place.project.as_ref();
+    let (place, status) = match flags.place.local {
         true => (Place::local(project).await, INFRASTRUCTURE),
         // Nothing is sent yet: what fails here are the flags and settings.
-        false => (Place::remote(flags.host.as_deref(), project), MISUSE),
+        false => (Place::remote(flags.place.host.as_deref(), project), MISUSE),
     };
     let place = match place {
         Ok(place) => place,
@@ -189,7 +189,7 @@ fn workspace_spec(flags: &Flags, job: &Job) -> SandboxSpec {
     let component = json!({
         // What the workspace does not need is not there: no credentials, no artifact store.
         "plugins": {"auth": false, "mountArtifactsStore": false},
-        "run": {"kind": "service", "container": {"image": flags.image}},
+        "run": {"kind": "service", "container": {"image": flags.place.image}},
     });
     let mut spec = SandboxSpec::from_content(json!({"component": component}))
         .name(job.name.as_str())

@@ -55,7 +55,7 @@ impl Job {
 
     fn amounts(flags: &Flags) -> Result<Self> {
         let mut acceptance = UnittestAcceptance::new("test_amounts.py", TESTS, COUNT)?;
-        if flags.local {
+        if flags.place.local {
             acceptance = acceptance.search_path(local_search_path());
         }
         let name = "amount-parser-repair".to_owned();
@@ -109,7 +109,7 @@ impl Job {
         for path in &flags.may_change {
             acceptance = acceptance.may_change(path)?;
         }
-        if flags.local {
+        if flags.place.local {
             acceptance = acceptance.search_path(local_search_path());
         }
         let mut uncounted = None;

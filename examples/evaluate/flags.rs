@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use polyaxon_client::ProjectRef;
+use examples::PlaceFlags;
 
 /// Runs a suite of small repairs with several candidates, and compares them.
 ///
@@ -13,25 +13,12 @@ use polyaxon_client::ProjectRef;
 /// evaluated or infrastructure failed.
 #[derive(Debug, Parser)]
 pub(crate) struct Flags {
-    /// Start the sandbox service in this process instead of using a Polyaxon installation.
-    #[arg(long, conflicts_with = "host")]
-    pub(crate) local: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceFlags,
 
     /// Allow the checks of the suite, which run code that a model wrote.
     #[arg(long)]
     pub(crate) allow_checks: bool,
-
-    /// URL of a Polyaxon installation. Default: `POLYAXON_HOST`, or the configuration files.
-    #[arg(long, value_name = "URL")]
-    pub(crate) host: Option<String>,
-
-    /// The project to work in. Needed unless `--local`.
-    #[arg(long, value_name = "OWNER/PROJECT", required_unless_present = "local")]
-    pub(crate) project: Option<ProjectRef>,
-
-    /// The image of the sandboxes; it must have python3.
-    #[arg(long, default_value = "python:3.12-slim")]
-    pub(crate) image: String,
 
     /// The folder of the suite.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/evaluate/suite"), value_name = "DIR")]

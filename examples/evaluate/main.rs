@@ -79,10 +79,10 @@ fn suite(flags: &Flags) -> Result<Suite> {
 }
 
 async fn run(flags: &Flags, suite: Suite, candidates: Vec<Candidate>) -> Result<SuiteReport> {
-    let project = flags.project.as_ref();
-    let place = match flags.local {
+    let project = flags.place.project.as_ref();
+    let place = match flags.place.local {
         true => Place::local(project).await?,
-        false => Place::remote(flags.host.as_deref(), project)?,
+        false => Place::remote(flags.place.host.as_deref(), project)?,
     };
     if place.server.is_some() {
         println!(
@@ -90,7 +90,7 @@ async fn run(flags: &Flags, suite: Suite, candidates: Vec<Candidate>) -> Result<
              hostile code"
         );
     }
-    let spec = sandbox(&flags.image);
+    let spec = sandbox(&flags.place.image);
     let sandboxes = SandboxWorkspaces::new(place.client.clone(), place.project.clone(), spec);
     let result = evaluate(flags, suite, candidates, sandboxes).await;
     let closed = place.close().await;

@@ -78,6 +78,27 @@ impl Place {
     }
 }
 
+/// Where to work: the flags of the examples that make sandboxes of their own.
+#[derive(Debug, Args)]
+#[non_exhaustive]
+pub struct PlaceFlags {
+    /// Start the sandbox service in this process instead of using a Polyaxon installation.
+    #[arg(long, conflicts_with = "host")]
+    pub local: bool,
+
+    /// URL of a Polyaxon installation. Default: `POLYAXON_HOST`, or the configuration files.
+    #[arg(long, value_name = "URL")]
+    pub host: Option<String>,
+
+    /// The project to work in. Needed unless `--local`.
+    #[arg(long, value_name = "OWNER/PROJECT", required_unless_present = "local")]
+    pub project: Option<ProjectRef>,
+
+    /// The image of the sandboxes; it must have python3.
+    #[arg(long, default_value = "python:3.12-slim")]
+    pub image: String,
+}
+
 /// Which sandbox to work in: the flags of the examples that need one.
 #[derive(Debug, Args)]
 #[non_exhaustive]
