@@ -42,7 +42,8 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// | `cases/<id>/hidden/` | the files of the check that it never sees; it runs in a fresh place |
 ///
 /// Whatever else is there is refused, because nobody could tell whether it counts. `tests/` and
-/// `hidden/` are there where a check has files. They are put over the candidate's when the check runs.
+/// `hidden/` are there where a check has files. They are put over the candidate's when the check runs,
+/// without a permission to run, so a file that has one is refused: `["sh", "check.sh"]` needs none.
 ///
 /// # `task.json`
 ///
@@ -471,10 +472,17 @@ fn problem(about: &TaskFile, files: &Tree, tests: &Tree, hidden: &Tree) -> Optio
         let found = all.find(|(_, file)| file.is_executable())?;
         Some(found.0.clone())
     };
+    // A file of hidden tests of `unittest` is read and not run, and always could be one.
+    let is_run = about
+        .hidden
+        .as_ref()
+        .is_some_and(|more| more.path.is_none());
+    let unseen = is_run.then_some(hidden);
+    let mut kept = [files, tests].into_iter().chain(unseen);
     let mut editable = about.editable.iter();
     if let Some((path, _)) = twice {
         Some(format!("{path} is in files and in tests"))
-    } else if let Some(path) = [files, tests].into_iter().find_map(executable) {
+    } else if let Some(path) = kept.find_map(executable) {
         Some(format!("{path} is executable, which a case cannot keep"))
     } else if about.editable.is_empty() {
         Some("nothing may be edited".to_owned())

@@ -340,6 +340,31 @@ fn what_a_check_cannot_be_is_told_with_its_member() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_that_would_lose_its_permission_to_run_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let decides = json!({
+        "command": {"argv": ["sh", "check.sh"]},
+        "hidden": {"command": {"argv": ["sh", "more.sh"]}},
+    });
+    for file in ["files/run.sh", "tests/check.sh", "hidden/more.sh"] {
+        let folder = suite_of(1);
+        write(
+            folder.path(),
+            &decides,
+            &["tests/check.sh", "hidden/more.sh", file],
+        );
+        Suite::load(folder.path()).unwrap();
+        let path = folder.path().join("cases/c00").join(file);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        let error = whole(&Suite::load(folder.path()).unwrap_err());
+        let name = file.split_once('/').unwrap().1;
+        let problem = format!("{name} is executable, which a case cannot keep");
+        assert!(error.ends_with(&problem), "{error}");
+    }
+}
+
 /// The suites of others, whose digests are in their reports: none of these may ever change.
 #[test]
 fn a_case_with_tests_of_unittest_is_to_the_byte_what_it_was() {
