@@ -1,11 +1,12 @@
 //! Runs a suite: every case with every candidate, so many at a time, in a place each.
 
 mod half;
+mod made;
 
 use std::fmt;
 use std::fs;
 use std::panic::AssertUnwindSafe;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -14,9 +15,10 @@ use futures::future::{FutureExt as _, pending, poll_fn};
 use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
 
+use self::made::{Made, Trouble, made, panicked};
 use super::candidate::Candidate;
 use super::case_report::{About, CaseReport, Earlier};
-use super::error::{EvaluationError, whole};
+use super::error::EvaluationError;
 use super::folder::{CASE, Folder, Open, Tries};
 use super::metric::Requirement;
 use super::signal::Signal;
@@ -27,8 +29,7 @@ use crate::attempt::{Attempt, StopAtEnd};
 use crate::evidence::RunDir;
 use crate::ids::RequestId;
 use crate::journal::{Observer, Started, WorkspaceRecord};
-use crate::private::Private;
-use crate::report::{self, Run};
+use crate::report;
 use crate::workspace::{MemoryWorkspace, Workspace, WorkspaceError, Workspaces};
 
 type OnProgress = dyn Fn(&Progress<'_>) + Send + Sync;
@@ -528,20 +529,6 @@ impl fmt::Debug for Evaluation {
     }
 }
 
-/// The evidence of a try, or why there is none that could be relied on.
-type Made = Result<Run, Trouble>;
-
-/// What an attempt that has come to its end has left in `folder`.
-fn made(folder: &Path) -> Made {
-    Run::read(folder).map_err(|problem| Trouble::new(whole(&problem)))
-}
-
-async fn panicked(place: &dyn Workspace) -> Made {
-    // The loop was not there to ask for its end.
-    place.stop().await;
-    Err(Trouble::new("the attempt ended by a panic"))
-}
-
 /// What the place of a try is made for.
 fn try_id(case: &Case, candidate: &Candidate, number: u32) -> Result<RequestId, EvaluationError> {
     let name = format!("{}-{number}", case.task_id(candidate.id()));
@@ -571,37 +558,4 @@ struct Job<'a> {
     earlier: Vec<Earlier>,
     /// What the last of the earlier ones has left behind, where it has no end.
     open: Option<Open>,
-}
-
-/// Why a try shows nothing about the candidate.
-struct Trouble {
-    what: String,
-    detail: Option<Private>,
-}
-
-impl Trouble {
-    fn new(what: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            detail: None,
-        }
-    }
-
-    fn no_place(error: &WorkspaceError) -> Self {
-        let what = format!("there was no place to work in: {error}");
-        let detail = match error {
-            WorkspaceError::Refused(detail)
-            | WorkspaceError::Failed(detail)
-            | WorkspaceError::Uncertain(detail)
-            | WorkspaceError::Gone(detail) => Some(detail.clone()),
-            _ => None,
-        };
-        Self { what, detail }
-    }
-
-    fn report(self, about: About<'_>) -> CaseReport {
-        let mut report = CaseReport::not_evaluated(about, self.what);
-        report.detail = self.detail;
-        report
-    }
 }

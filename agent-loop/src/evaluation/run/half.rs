@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Evaluation, Job, Made, caught, made, panicked, try_id};
+use super::made::{Made, made, panicked};
+use super::{Evaluation, Job, caught, try_id};
 use crate::error::Error;
 use crate::evaluation::case_report::{CaseReport, Earlier};
 use crate::evaluation::error::{EvaluationError, whole};
