@@ -323,15 +323,18 @@ impl SandboxWorkspace {
             Some(stat) if stat.file_type == FileType::Dir => {}
             _ => return Err(refused(&format!("{beside} is no folder"))),
         }
+        let mark = jiff::Timestamp::now().as_nanosecond();
+        let mark = Digest::of(format!("{root} {mark} {}", std::process::id()).as_bytes()).short();
+        let place = self.beside(root.clone(), mark.clone());
+        // Before the folder: one without a mark would not be found again, and so not be removed.
+        if self.look(&root).await?.is_none() {
+            let written = self.fs().write(&place.next_to(MARK)?, mark).await;
+            self.answered(written)
+                .map_err(|error| self.read_failed(&error))?;
+        }
         // Without its parents: it has to be new.
         let made = self.fs().mkdir(&root).await;
         self.answered(made)
-            .map_err(|error| self.read_failed(&error))?;
-        let mark = jiff::Timestamp::now().as_nanosecond();
-        let mark = Digest::of(format!("{root} {mark} {}", std::process::id()).as_bytes()).short();
-        let place = self.beside(root, mark.clone());
-        let written = self.fs().write(&place.next_to(MARK)?, mark).await;
-        self.answered(written)
             .map_err(|error| self.read_failed(&error))?;
         Ok(place)
     }

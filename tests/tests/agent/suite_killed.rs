@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use agent_loop::verify;
 use polyaxon_client::runs::ListRuns;
@@ -88,9 +89,13 @@ impl<'a> Case<'a> {
     async fn effects(&self) -> Vec<(usize, bool)> {
         let client = client_of(self.server);
         let mut effects = Vec::new();
-        for id in CASES {
-            let place = self.path("evaluation/repair").join(id);
-            let place = fs::read(place.join("1/workspace.json")).unwrap();
+        let report = self.report();
+        for (at, id) in CASES.iter().enumerate() {
+            let folder = report["candidates"][0]["cases"][at]["folder"]
+                .as_str()
+                .unwrap();
+            let place = self.path("evaluation").join(folder);
+            let place = fs::read(place.join("workspace.json")).unwrap();
             let place: Value = serde_json::from_slice(&place).unwrap();
             let run = place["sandbox_run_uuid"].as_str().unwrap().parse().unwrap();
             let sandbox = SandboxClient::connect(&client, self.server.project(), run);
@@ -109,6 +114,16 @@ impl<'a> Case<'a> {
 async fn sandboxes(server: &LocalServer) -> usize {
     let runs = client_of(server).runs(server.project());
     runs.all(&ListRuns::new()).await.unwrap().runs.len()
+}
+
+/// How many of them have not ended.
+async fn alive(server: &LocalServer) -> usize {
+    let runs = client_of(server).runs(server.project());
+    let all = runs.all(&ListRuns::new()).await.unwrap().runs;
+    let alive = all
+        .iter()
+        .filter(|run| !run.status.as_ref().unwrap().is_final());
+    alive.count()
 }
 
 fn kill(mut child: Child) {
@@ -198,6 +213,64 @@ async fn a_suite_that_is_killed_in_a_case_goes_on_in_it_and_repeats_nothing() {
          model lost and counted"
     );
     assert!(kills * step > 40, "{kills}");
+}
+
+/// In the middle of anything, also while a sandbox is made for a case. How often:
+/// `AGENT_LOOP_TIMED_KILLS`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suite_that_is_killed_at_any_time_has_one_sandbox_a_case_and_the_same_numbers() {
+    let wanted = std::env::var("AGENT_LOOP_TIMED_KILLS").map_or(8, |said| said.parse().unwrap());
+    let server = LocalServer::start().await.unwrap();
+    let whole = Case::new(&server);
+    let begun = Instant::now();
+    whole.goes_on(0).await;
+    let length = begun.elapsed();
+    let once = [(2, true); 3];
+    assert_eq!(whole.effects().await, once);
+    let reference = numbers(&whole.report());
+
+    let (mut kills, mut resumed, mut anew) = (0, 0, 0);
+    for number in 0..wanted {
+        let case = Case::new(&server);
+        let mut child = case.program(None);
+        // Spread over the whole length, the ends left out.
+        let after = length.mul_f64((f64::from(number) + 0.5) / f64::from(wanted));
+        tokio::time::sleep(after).await;
+        if child.try_wait().unwrap().is_none() {
+            kill(child);
+            kills += 1;
+        }
+        case.goes_on(0).await;
+        assert_eq!(alive(&server).await, 3, "after {after:?}");
+        assert_eq!(case.effects().await, once, "after {after:?}");
+        let report = case.report();
+        assert_eq!(numbers(&report), reference, "after {after:?}");
+        for case in report["candidates"][0]["cases"].as_array().unwrap() {
+            resumed += case["resumed"].as_u64().unwrap();
+            // What has begun goes on, so only what never began was made anew.
+            for earlier in case["earlier"].as_array().unwrap() {
+                assert_eq!(earlier["why"], "it never began", "after {after:?}");
+                anew += 1;
+            }
+        }
+    }
+    println!("killed {kills} times at any time: {resumed} cases went on, {anew} had not begun");
+    assert!(kills * 2 > wanted, "{kills}");
+}
+
+/// Of a suite of which single cases may have been begun again.
+fn numbers(report: &Value) -> Value {
+    let candidate = &report["candidates"][0];
+    let members = [
+        "counts",
+        "pass_rate",
+        "coverage",
+        "timeout_rate",
+        "turns",
+        "levels",
+    ];
+    let numbers = members.map(|name| candidate[name].clone());
+    json!([numbers, candidate["cost"]["known_micros"]])
 }
 
 fn proved(run: &Path, at: u64) {
