@@ -496,14 +496,11 @@ mod tests {
             is_done.store(true, std::sync::atomic::Ordering::Relaxed);
             hashed
         });
-        assert_eq!(hashed.unwrap().len(), 2000);
-        // What is gone for good is an error all the same.
-        std::os::unix::fs::symlink(place("nowhere"), place("b")).unwrap();
-        hash_of(folder.path()).unwrap();
-        assert_eq!(
-            hash_of(&place("c")).unwrap_err().kind(),
-            io::ErrorKind::InvalidInput
-        );
+        let hashed = hashed.unwrap();
+        assert_eq!(hashed.len(), 2000);
+        // The whole file each time, whichever name it had.
+        let hashed: std::collections::BTreeSet<_> = hashed.into_iter().collect();
+        assert!(hashed.contains("f97c5d29941b"), "{hashed:?}");
     }
 
     #[test]

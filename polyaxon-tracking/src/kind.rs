@@ -98,7 +98,7 @@ pub(crate) struct SeriesKey {
 /// A series of a metric while the run is in this process: which one of all, in the order of their
 /// first values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MetricId(pub(crate) u32);
+pub(crate) struct MetricId(pub(crate) usize);
 
 /// Where in the run's folder a series is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

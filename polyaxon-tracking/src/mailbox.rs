@@ -30,6 +30,7 @@ struct Mailbox {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Vec<Command>>,
+    /// Empty pieces, to be filled again.
     spare: Vec<Vec<Command>>,
     count: usize,
     /// Whether one of them cannot wait for more.

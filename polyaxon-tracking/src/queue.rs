@@ -36,7 +36,6 @@ pub(crate) enum Command {
     Change(Change),
     /// How far the run is.
     Progress(f64),
-    /// A status with its reason and message.
     Status(Box<StatusChange>),
     Artifact(Name, Box<Reference>),
     Copy(Box<Copying>),
@@ -54,6 +53,7 @@ impl Command {
     }
 }
 
+/// A status of the run, with its reason and message.
 #[derive(Debug)]
 pub(crate) struct StatusChange {
     pub(crate) status: RunStatus,

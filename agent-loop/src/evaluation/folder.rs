@@ -1,6 +1,6 @@
 //! The folder of an evaluation, and what the tries in it are worth.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,8 +38,11 @@ impl Folder {
         fs::create_dir_all(root).map_err(EvaluationError::io(root))?;
         let path = root.join("lock");
         let lock = File::create(&path).map_err(EvaluationError::io(&path))?;
-        let lock = Locked::new(lock).map_err(|_| EvaluationError::Busy {
-            folder: root.to_owned(),
+        let lock = Locked::new(lock).map_err(|error| match error {
+            TryLockError::WouldBlock => EvaluationError::Busy {
+                folder: root.to_owned(),
+            },
+            TryLockError::Error(error) => EvaluationError::io(&path)(error),
         })?;
         let about = root.join(ABOUT);
         if !about.exists() {

@@ -141,6 +141,19 @@ async fn the_evidence_of_a_check_says_in_which_sandbox_it_ran() {
 /// Ends the program with the test, whatever becomes of it.
 pub(super) struct Killed(pub(super) Child);
 
+impl Killed {
+    /// One test of this program as a program of its own, which is `told` what to do by `variable`.
+    pub(super) fn start(test: &str, variable: &str, told: &str) -> Self {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env(variable, told)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Self(child.unwrap())
+    }
+}
+
 impl Drop for Killed {
     fn drop(&mut self) {
         drop(self.0.kill());
@@ -176,17 +189,9 @@ async fn reap_ends_the_fresh_sandbox_of_a_program_that_was_killed_in_the_middle_
         own.to_string(),
         folder.path().display().to_string(),
     ];
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "fresh::reap_ends_the_fresh_sandbox_of_a_program_that_was_killed_in_the_middle_of_a_check",
-        ])
-        .env(CHILD, told.join("\n"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut child = Killed(child);
+    let test =
+        "fresh::reap_ends_the_fresh_sandbox_of_a_program_that_was_killed_in_the_middle_of_a_check";
+    let mut child = Killed::start(test, CHILD, &told.join("\n"));
     let begun = Instant::now();
     let journal = folder.path().join("actions.jsonl");
     while !fs::read_to_string(&journal).is_ok_and(|text| text.contains(r#""kind":"prepared""#)) {

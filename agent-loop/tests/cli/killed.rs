@@ -2,7 +2,6 @@
 //! found by who goes on and by who cleans up, and there are never two.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use agent_loop::acceptance::CommandAcceptance;
@@ -108,14 +107,8 @@ impl Case {
             &self.folder.path().display().to_string(),
             self.check,
         ];
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "killed::the_program_that_is_killed"])
-            .env(CHILD, told.join("\n"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut child = Killed(child);
+        let test = "killed::the_program_that_is_killed";
+        let mut child = Killed::start(test, CHILD, &told.join("\n"));
         let begun = Instant::now();
         while !is_so().await {
             assert!(begun.elapsed() < PATIENCE, "it never came to that");

@@ -18,8 +18,7 @@ impl Intake {
             return Ok((*id, None));
         }
         let stored = self.names.claim_one(NameUse::Metric, name)?;
-        // Names are in memory: there are not so many.
-        let id = MetricId(u32::try_from(self.metrics.len()).unwrap_or(u32::MAX));
+        let id = MetricId(self.metrics.len());
         self.metrics.insert(name.to_owned(), id);
         Ok((id, Some(Command::Metric(stored))))
     }

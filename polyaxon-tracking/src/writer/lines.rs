@@ -20,7 +20,7 @@ pub(super) struct Lines {
     files: EventFiles,
     series: Vec<Series>,
     /// Where in `series` each of them is; and the metrics, by their numbers.
-    places: BTreeMap<SeriesKey, usize>,
+    slots: BTreeMap<SeriesKey, usize>,
     metrics: Vec<usize>,
     /// The series that have something to write.
     waiting: Vec<usize>,
@@ -58,7 +58,7 @@ impl Lines {
             files: EventFiles::new(folder.root.clone()),
             folder,
             series: Vec::new(),
-            places: BTreeMap::new(),
+            slots: BTreeMap::new(),
             metrics: Vec::new(),
             waiting: Vec::new(),
         }
@@ -66,29 +66,28 @@ impl Lines {
 
     /// Appends a line to what waits; it begins with its line break.
     pub(super) fn push(&mut self, key: SeriesKey, line: &str, number: Option<f64>) {
-        let place = self.place_of(key);
-        self.push_at(place, line, number);
+        let slot = self.slot_of(key);
+        self.push_at(slot, line, number);
     }
 
     /// Gives a metric the next number.
     pub(super) fn add_metric(&mut self, key: SeriesKey) {
-        let place = self.place_of(key);
-        self.metrics.push(place);
+        let slot = self.slot_of(key);
+        self.metrics.push(slot);
     }
 
-    /// As [`push`](Self::push), of a metric that was added.
-    pub(super) fn push_metric(&mut self, id: MetricId, line: &str, value: f64) {
-        let place = usize::try_from(id.0).ok();
-        if let Some(place) = place.and_then(|id| self.metrics.get(id).copied()) {
-            self.push_at(place, line, Some(value));
+    /// As [`push`](Self::push), of a metric that was added: its number is sent behind its name.
+    pub(super) fn push_metric(&mut self, MetricId(id): MetricId, line: &str, value: f64) {
+        if let Some(slot) = self.metrics.get(id) {
+            self.push_at(*slot, line, Some(value));
         }
     }
 
-    fn place_of(&mut self, key: SeriesKey) -> usize {
-        if let Some(place) = self.places.get(&key) {
-            return *place;
+    fn slot_of(&mut self, key: SeriesKey) -> usize {
+        if let Some(slot) = self.slots.get(&key) {
+            return *slot;
         }
-        let place = self.series.len();
+        let slot = self.series.len();
         self.series.push(Series {
             place: key.place,
             path: self.folder.join(&key.path()),
@@ -98,16 +97,16 @@ impl Lines {
             last: None,
             failure: None,
         });
-        self.places.insert(key, place);
-        place
+        self.slots.insert(key, slot);
+        slot
     }
 
-    fn push_at(&mut self, place: usize, line: &str, number: Option<f64>) {
-        let Some(series) = self.series.get_mut(place) else {
+    fn push_at(&mut self, slot: usize, line: &str, number: Option<f64>) {
+        let Some(series) = self.series.get_mut(slot) else {
             return;
         };
         if series.bytes.is_empty() {
-            self.waiting.push(place);
+            self.waiting.push(slot);
         }
         series.bytes.extend_from_slice(line.as_bytes());
         series.values += 1;
@@ -116,7 +115,7 @@ impl Lines {
 
     /// When the next of the files that failed is due.
     pub(super) fn retry_at(&self) -> Option<Instant> {
-        let of = |place: &usize| Some(self.series.get(*place)?.failure.as_ref()?.retry);
+        let of = |slot: &usize| Some(self.series.get(*slot)?.failure.as_ref()?.retry);
         self.waiting.iter().filter_map(of).min()
     }
 
@@ -125,8 +124,8 @@ impl Lines {
     pub(super) fn write(&mut self, tries: Tries, room: &Room) -> u64 {
         let now = Instant::now();
         let mut written = 0;
-        for place in std::mem::take(&mut self.waiting) {
-            let Some(series) = self.series.get_mut(place) else {
+        for slot in std::mem::take(&mut self.waiting) {
+            let Some(series) = self.series.get_mut(slot) else {
                 continue;
             };
             let is_due = series.failure.as_ref().is_none_or(|f| f.retry <= now);
@@ -153,7 +152,7 @@ impl Lines {
                 });
             }
             if !series.bytes.is_empty() {
-                self.waiting.push(place);
+                self.waiting.push(slot);
             }
         }
         written
@@ -161,8 +160,8 @@ impl Lines {
 
     /// What of it could not be written so far.
     pub(super) fn failure(&self) -> Option<Error> {
-        self.waiting.iter().find_map(|place| {
-            let series = self.series.get(*place)?;
+        self.waiting.iter().find_map(|slot| {
+            let series = self.series.get(*slot)?;
             let failure = series.failure.as_ref()?;
             Some(Error::NotYetWritten {
                 events: series.values,
@@ -175,8 +174,8 @@ impl Lines {
     /// Gives up what waits: how many values of which file, and why.
     pub(super) fn give_up(&mut self) -> Vec<(u64, PathBuf, io::Error)> {
         let mut lost = Vec::new();
-        for place in std::mem::take(&mut self.waiting) {
-            if let Some(series) = self.series.get_mut(place)
+        for slot in std::mem::take(&mut self.waiting) {
+            if let Some(series) = self.series.get_mut(slot)
                 && let Some(failure) = series.failure.take()
             {
                 lost.push((series.values, series.path.clone(), failure.cause));
@@ -187,8 +186,8 @@ impl Lines {
 
     /// The last value of every metric.
     pub(super) fn last_values(&self) -> impl Iterator<Item = (String, f64)> {
-        self.places.iter().filter_map(|(key, place)| {
-            let last = self.series.get(*place)?.last;
+        self.slots.iter().filter_map(|(key, slot)| {
+            let last = self.series.get(*slot)?.last;
             let last = last.filter(|_| key.place.is_event())?;
             Some((key.name.as_str().to_owned(), last))
         })

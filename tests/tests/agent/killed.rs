@@ -127,10 +127,24 @@ fn writes(run: &Path) -> usize {
     done.count()
 }
 
-fn kill(mut child: Child) -> bool {
+/// Whether it did not end before.
+pub(super) fn kill(mut child: Child) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
     child.kill().unwrap();
     child.wait().unwrap().signal() == Some(9)
+}
+
+/// Kills a program when it has printed a line. False where it came to its end, a good one, without.
+pub(super) fn kill_at_its_line(mut child: Child) -> bool {
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    tokio::task::block_in_place(|| lines.read_line(&mut line).unwrap());
+    if line.is_empty() {
+        assert!(child.wait().unwrap().success());
+        return false;
+    }
+    assert!(kill(child));
+    true
 }
 
 /// By default every third record; `AGENT_LOOP_KILLS=1` takes each.
@@ -141,16 +155,9 @@ async fn a_program_that_is_killed_at_any_record_loses_nothing_and_repeats_nothin
     let mut kills = 0;
     for at in (0..).step_by(step) {
         let case = Case::new(&place).await;
-        let mut child = case.program("drive", Some(at));
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        tokio::task::block_in_place(|| lines.read_line(&mut line).unwrap());
-        if line.is_empty() {
-            // It had come to its end before.
-            assert!(child.wait().unwrap().success());
+        if !kill_at_its_line(case.program("drive", Some(at))) {
             break;
         }
-        assert!(kill(child));
         case.goes_on(&format!("record {at}")).await;
         kills += 1;
     }
@@ -166,16 +173,10 @@ async fn a_program_that_is_killed_at_any_record_leaves_no_fresh_sandbox() {
     let (mut kills, mut replaced) = (0, 0);
     for at in (0..).step_by(step) {
         let case = Case::new(&place).await;
-        let mut child = case.program("drive-fresh", Some(at));
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        tokio::task::block_in_place(|| lines.read_line(&mut line).unwrap());
-        if line.is_empty() {
-            assert!(child.wait().unwrap().success());
+        if !kill_at_its_line(case.program("drive-fresh", Some(at))) {
             assert_eq!(case.fresh_sandboxes_that_have_ended().await, 2);
             break;
         }
-        assert!(kill(child));
         let outcome = case.resumed("resume-fresh", &format!("record {at}"));
         let made = case.fresh_sandboxes_that_have_ended().await;
         // One for each check, and one more where the first was no good any more.

@@ -1,7 +1,6 @@
 //! The program of an evaluation is killed in the middle of a case, and another one goes on.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -13,6 +12,8 @@ use polyaxon_sandbox::{Exec, SandboxClient};
 use polyaxon_tests::agent::{FIX, SOURCE};
 use polyaxon_tests::local::client_of;
 use serde_json::{Value, json};
+
+use super::killed::{kill, kill_at_its_line};
 
 /// The cases by their ids; the program is killed in the second.
 const CASES: [&str; 3] = ["first", "second", "third"];
@@ -126,12 +127,6 @@ async fn alive(server: &LocalServer) -> usize {
     alive.count()
 }
 
-fn kill(mut child: Child) {
-    use std::os::unix::process::ExitStatusExt as _;
-    child.kill().unwrap();
-    assert_eq!(child.wait().unwrap().signal(), Some(9));
-}
-
 /// What the report says that does not depend on times, nor on what was lost.
 fn same(report: &Value) -> Value {
     let candidate = &report["candidates"][0];
@@ -181,16 +176,10 @@ async fn a_suite_that_is_killed_in_a_case_goes_on_in_it_and_repeats_nothing() {
     for at in (0..).step_by(step) {
         let case = Case::new(&server);
         let before = sandboxes(&server).await;
-        let mut child = case.program(Some(at));
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        tokio::task::block_in_place(|| lines.read_line(&mut line).unwrap());
-        if line.is_empty() {
+        if !kill_at_its_line(case.program(Some(at))) {
             // The second case has no such record.
-            assert!(child.wait().unwrap().success());
             break;
         }
-        kill(child);
         let run = case.path("evaluation/repair/second/1");
         // The same three sandboxes, and in them each effect once.
         assert_eq!(case.goes_on(before).await, 3, "record {at}");
@@ -232,14 +221,11 @@ async fn a_suite_that_is_killed_at_any_time_has_one_sandbox_a_case_and_the_same_
     let (mut kills, mut resumed, mut anew) = (0, 0, 0);
     for number in 0..wanted {
         let case = Case::new(&server);
-        let mut child = case.program(None);
+        let child = case.program(None);
         // Spread over the whole length, the ends left out.
         let after = length.mul_f64((f64::from(number) + 0.5) / f64::from(wanted));
         tokio::time::sleep(after).await;
-        if child.try_wait().unwrap().is_none() {
-            kill(child);
-            kills += 1;
-        }
+        kills += u32::from(kill(child));
         case.goes_on(0).await;
         assert_eq!(alive(&server).await, 3, "after {after:?}");
         assert_eq!(case.effects().await, once, "after {after:?}");

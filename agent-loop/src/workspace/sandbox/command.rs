@@ -228,34 +228,41 @@ impl Kept {
         total: u64,
         keep: usize,
     ) -> Result<Self, Error> {
-        let mut there = total;
-        let mut offset = there.saturating_sub(keep as u64);
+        match Self::read_up_to(exec, stream, total, keep).await {
+            Err(error) => match error.dropped_output() {
+                // The end of what the service has kept, which can be nothing.
+                Some(dropped) if dropped.stored_bytes < total => {
+                    let bytes = match dropped.stored_bytes {
+                        0 => Vec::new(),
+                        end => Self::read_up_to(exec, stream, end, keep).await?.bytes,
+                    };
+                    Ok(Self {
+                        bytes,
+                        total,
+                        truncated: true,
+                    })
+                }
+                _ => Err(error),
+            },
+            read => read,
+        }
+    }
+
+    /// What lies before byte `total`, and may be all.
+    async fn read_up_to(
+        exec: &BgExec,
+        stream: LogStream,
+        total: u64,
+        keep: usize,
+    ) -> Result<Self, Error> {
+        let mut offset = total.saturating_sub(keep as u64);
         let mut bytes = Vec::new();
         loop {
             let part = Logs::new().stream(stream).offset(offset).max_bytes(PAGE);
-            let page = match exec.logs(part).await {
-                Ok(page) => page,
-                Err(error) => match error.dropped_output() {
-                    // The end of what the service has kept, which can be nothing.
-                    Some(dropped) if dropped.stored_bytes < there => {
-                        there = dropped.stored_bytes;
-                        offset = there.saturating_sub(keep as u64);
-                        bytes.clear();
-                        if there > 0 {
-                            continue;
-                        }
-                        return Ok(Self {
-                            bytes,
-                            total,
-                            truncated: true,
-                        });
-                    }
-                    _ => return Err(error),
-                },
-            };
+            let page = exec.logs(part).await?;
             bytes.extend_from_slice(page.data.as_bytes());
             // What a process that was left over adds is none of the command's.
-            if page.eof || page.next_offset <= offset || page.next_offset >= there {
+            if page.eof || page.next_offset <= offset || page.next_offset >= total {
                 let end = page.next_offset;
                 bytes.drain(..bytes.len().saturating_sub(keep));
                 return Ok(Self {
