@@ -18,7 +18,7 @@ use agent_loop::{
     WorkspaceError,
 };
 use polyaxon_client::{Client, Config, Token};
-use polyaxon_local::{Fault, FaultRule, LocalServer};
+use polyaxon_local::{Fault, FaultRule, Limits, LocalServer};
 use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec};
 
 const WRONG: &str = "def total(xs):\n    return 0\n";
@@ -33,7 +33,10 @@ struct Place {
 }
 
 async fn place() -> Place {
-    let server = LocalServer::start().await.unwrap();
+    place_on(LocalServer::start().await.unwrap()).await
+}
+
+async fn place_on(server: LocalServer) -> Place {
     let token = Token::new(server.token()).unwrap();
     let config = Config::explicit(server.url()).unwrap().token(token);
     let client = Client::new(&config).unwrap();
@@ -571,5 +574,24 @@ async fn a_folder_has_a_plain_name() {
                 .starts_with(&format!("{name:?} cannot name a folder")),
             "{error}"
         );
+    }
+}
+
+#[tokio::test]
+async fn of_output_that_the_service_has_dropped_the_end_of_the_rest_is_kept() {
+    // So many bytes are kept there of `0123456789`, and at most three here.
+    for (stored, expected) in [(10, "789"), (9, "678"), (2, "01"), (0, "")] {
+        let mut limits = Limits::default();
+        limits.exec_log = stored;
+        let server = LocalServer::builder().limits(limits).start().await.unwrap();
+        let place = place_on(server).await;
+        let put = put(&place.workspace, "a", "x", Precondition::Absent);
+        put.await.unwrap();
+        let spec = ExecSpec::new(["printf", "0123456789"]).keep_bytes(3);
+        let receipt = place.workspace.exec(&id("t-1.1.2"), &spec).await.unwrap();
+        assert_eq!(receipt.exit_code, Some(0));
+        let kept = String::from_utf8(receipt.stdout).unwrap();
+        assert_eq!((&*kept, receipt.stdout_truncated), (expected, true));
+        assert_eq!(receipt.stdout_total, Some(10), "{stored}");
     }
 }
