@@ -131,7 +131,8 @@ impl FaultRule {
 
     /// For [`BadGateway`](Fault::BadGateway), [`TooManyRequests`](Fault::TooManyRequests) and
     /// [`Close`](Fault::Close): the service carries the request out, and only its answer is lost.
-    /// Without it the service never sees the request.
+    /// Without it the service never sees the request. Of an answer that comes in parts only the
+    /// beginning is waited for: the command of an `exec/stream` has been started then, not ended.
     pub fn carried_out(mut self) -> Self {
         self.carried_out = true;
         self

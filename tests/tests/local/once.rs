@@ -3,7 +3,9 @@
 use polyaxon_client::Effect;
 use polyaxon_local::{Fault, FaultRule};
 use polyaxon_sandbox::Exec;
+use polyaxon_sandbox::process::{ExecState, Process};
 use polyaxon_tests::local::LocalSandbox;
+use tokio::time::{Duration, sleep};
 
 #[tokio::test]
 async fn a_command_whose_answer_is_lost_is_run_once_and_said_to_be_unknown() {
@@ -33,7 +35,20 @@ async fn a_command_whose_answer_is_lost_is_run_once_and_said_to_be_unknown() {
         assert_eq!(error.effect(), Effect::Unknown);
         // A command that has no name cannot be looked for.
         assert_eq!(error.lookup(), None);
+        assert_eq!(ended(&process).await, index + 1, "{name}");
         let seen = local.sandbox.fs().read_text(format!("/tmp/{name}")).await;
         assert_eq!(seen.unwrap(), "x\n", "{name}");
+    }
+}
+
+/// Waits until every command has ended, and says how many there were. The answer to a stream
+/// begins with the command, so whoever lost it knows nothing of the end.
+async fn ended(process: &Process) -> usize {
+    loop {
+        let execs = process.list().await.unwrap();
+        if execs.iter().all(|exec| exec.state != ExecState::Running) {
+            return execs.len();
+        }
+        sleep(Duration::from_millis(10)).await;
     }
 }
