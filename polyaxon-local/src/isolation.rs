@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::pod::{self, Pod};
+use crate::rustup;
 
 /// What a server does about the isolation of its sandboxes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +61,7 @@ impl Confinement {
             return Ok(Self::Mapping("none was wanted".to_owned()));
         }
         let search = std::env::var_os("PATH").unwrap_or_default();
-        let mut folders = pod::visible(&search);
+        let mut folders = pod::visible(&search, rustup::home(&search).as_deref());
         folders.extend(shown.iter().filter(|folder| folder.is_absolute()).cloned());
         match (Pod::probe(folder, &folders), isolation) {
             (Ok(()), _) => Ok(Self::Pods(folders.into())),

@@ -95,6 +95,7 @@ mod fs;
 pub mod fuzzing;
 mod gateway;
 mod isolation;
+mod killed;
 mod limits;
 mod pod;
 mod process;
@@ -102,6 +103,7 @@ mod pty;
 mod quirks;
 mod report;
 mod routes;
+mod rustup;
 mod server;
 mod sys;
 

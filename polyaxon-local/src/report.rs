@@ -115,9 +115,10 @@ fn base(reach: &str, confinement: &Confinement) -> Layer {
         state: LayerState::Applied,
         protects: format!(
             "other users cannot read the folder of a sandbox; the file API reaches nothing outside \
-             of it, by `..` or by links; commands get none of the server's environment but PATH, \
-             none of its open files, no core dumps, and no rights by a setuid program; {trees}; \
-             output that is kept is bounded; every call needs a token; {reach}"
+             of it, by `..` or by links; commands get none of the server's environment but PATH \
+             and where its Rust toolchains are, none of its open files, no core dumps, and no \
+             rights by a setuid program; {trees}; output that is kept is bounded; every call needs \
+             a token; {reach}"
         ),
         leaves_open: format!(
             "commands run as the user of the server and use the network as it does; memory, \

@@ -17,10 +17,11 @@ const INTERPRETERS: [&str; 2] = ["python3", "python"];
 ///   that can be a home, or hold credentials;
 /// - the whole of a virtual environment, and the whole of a version manager with its `shims`;
 /// - the installation that `python3` is a link into;
+/// - where rustup has its toolchains, `rustup`;
 /// - any other folder as it is.
 ///
 /// A folder that is not there, or that the server may not look into, is left out.
-pub(crate) fn visible(search: &OsStr) -> Vec<PathBuf> {
+pub(crate) fn visible(search: &OsStr, rustup: Option<&Path>) -> Vec<PathBuf> {
     let mut found = Found::default();
     for folder in split_paths(search).filter(|folder| folder.is_absolute()) {
         found.search_folder(&folder);
@@ -29,6 +30,9 @@ pub(crate) fn visible(search: &OsStr) -> Vec<PathBuf> {
         for name in INTERPRETERS {
             found.installation_of(&folder.join(name));
         }
+    }
+    if let Some(folder) = rustup {
+        found.add(folder);
     }
     found.0
 }
@@ -105,6 +109,7 @@ mod tests {
             "base/3.11/bin",
             "base/3.11/lib",
             "plain",
+            "home/.rustup",
         ] {
             fs::create_dir_all(at(folder)).unwrap();
         }
@@ -125,7 +130,7 @@ mod tests {
                 .map(|name| at(name))
                 .chain(["/usr/bin", "/bin", "relative"].map(PathBuf::from)),
         );
-        let found = visible(&path.unwrap());
+        let found = visible(&path.unwrap(), Some(&at("home/.rustup")));
         let want = [
             "home/bin",
             "home/lib",
@@ -134,6 +139,7 @@ mod tests {
             "plain",
             "base/3.11/bin",
             "base/3.11/lib",
+            "home/.rustup",
         ];
         assert_eq!(names(&found, root.path()), want);
     }

@@ -10,21 +10,26 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitOptions, pidfd_open, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, pidfd_open,
+    pidfd_send_signal, waitid, waitpid,
+};
 use tokio::io::AsyncReadExt as _;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::tree::Tree;
+use crate::killed;
 use crate::pod::{Ground, Pod};
 use crate::sys::{self, Report, Setup};
 
 /// A command that was started, the pipes to it, and the processes that come from it.
 #[derive(Debug)]
 pub(crate) struct Spawned {
-    pub(crate) child: Child,
+    // Before the child: what is dropped first is killed first.
     pub(crate) tree: Tree,
+    pub(crate) child: Child,
     /// The process on this machine. It leads a session and a group.
     pub(crate) leader: Pid,
     /// There where the command was prepared with a pipe.
@@ -87,7 +92,7 @@ pub(crate) async fn start(mut command: Command, ground: &Ground, how: How) -> io
             Err(error) => {
                 if let (Some(_), Some(host)) = (pod, Told::read(&mut told).host) {
                     // It is ours, and on its way out.
-                    let _ended = rustix::process::waitpid(Some(host), WaitOptions::empty());
+                    let _ended = waitpid(Some(host), WaitOptions::empty());
                 }
                 // Another child between its fork and its exec still holds a file open that was
                 // just written. It lets go in a moment.
@@ -105,34 +110,45 @@ pub(crate) async fn start(mut command: Command, ground: &Ground, how: How) -> io
     let facts = Told::read(&mut told);
     let lost = || io::Error::other("the start of the command was not told");
     let host = facts.host.ok_or_else(lost)?;
-    let (watch, tree) = match pod {
+    let id = facts.own.ok_or_else(lost)?.as_raw_nonzero();
+    let (watch, tree, forked) = match pod {
         Some(pod) => {
-            // The one that forked into the pod has ended.
-            first.wait().await?;
-            in_pod(pod, host, facts.mark.ok_or_else(lost)?)?
+            let (watch, tree) = in_pod(pod, host, facts.mark.ok_or_else(lost)?)?;
+            (watch, tree, Some(first))
         }
         None => {
             let told = pipe::Receiver::from_owned_fd(told)?;
-            (Watch::Told(told), Tree::supervised(host, lifeline, first))
+            let tree = Tree::supervised(host, lifeline, first);
+            (Watch::Told(told), tree, None)
         }
     };
-    let id = facts.own.ok_or_else(lost)?.as_raw_nonzero();
-    Ok(Spawned {
+    let spawned = Spawned {
+        tree,
         child: Child {
             id: id.get().cast_unsigned(),
             watch,
             ended: facts.ended,
         },
-        tree,
         leader: host,
         stdin,
         stdout,
         stderr,
-    })
+    };
+    // From here on the command is killed and waited for where this future is dropped. The one that
+    // forked into the pod has ended.
+    if let Some(mut forked) = forked {
+        forked.wait().await?;
+    }
+    Ok(spawned)
 }
 
 fn in_pod(pod: &Arc<Pod>, host: Pid, mark: u64) -> io::Result<(Watch, Tree)> {
-    let handle = sys::watch(pidfd_open(host, PidfdFlags::NONBLOCK)?)?;
+    let opened = pidfd_open(host, PidfdFlags::NONBLOCK).map_err(io::Error::from);
+    let handle = opened.and_then(sys::watch).inspect_err(|_| {
+        // It is ours, and nobody will know of it.
+        let _killed = kill_process(host, Signal::KILL);
+        let _ended = waitpid(Some(host), WaitOptions::empty());
+    })?;
     Ok((
         Watch::Own(handle),
         Tree::marked(host, Arc::clone(pod), mark),
@@ -232,14 +248,9 @@ impl Drop for Child {
     /// first, so it is dead or about to be.
     fn drop(&mut self) {
         if let (Watch::Own(handle), None) = (&self.watch, self.ended) {
-            let _gone =
-                rustix::process::pidfd_send_signal(handle.get_ref(), rustix::process::Signal::KILL);
-            let begun = std::time::Instant::now();
-            while matches!(reap(handle.get_ref()), Ok(None))
-                && begun.elapsed() < Duration::from_millis(200)
-            {
-                std::thread::yield_now();
-            }
+            let handle = handle.get_ref();
+            let _gone = pidfd_send_signal(handle, Signal::KILL);
+            killed::wait_for(handle.as_fd());
         }
     }
 }

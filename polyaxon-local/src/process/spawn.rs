@@ -16,7 +16,7 @@ use super::child::{self, How, Spawned};
 use super::request::Command;
 use crate::daemon::Refusal;
 use crate::pod::Ground;
-use crate::sys;
+use crate::{rustup, sys};
 
 /// Where programs are looked for when the environment of the service does not say.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -25,7 +25,7 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 const SANDBOX_TOKEN_VARIABLE: &str = "POLYAXON_SANDBOX_TOKEN";
 
 /// What every command of a sandbox starts with. Nothing of the service's own environment is in
-/// it but `PATH`.
+/// it but `PATH`, and where programs of rustup find the toolchains.
 #[derive(Clone, Debug)]
 pub(crate) struct BaseEnv {
     search: OsString,
@@ -42,8 +42,13 @@ impl BaseEnv {
             ("TMPDIR", tmp.into()),
             ("LANG", "C.UTF-8".into()),
         ];
+        let rustup = rustup::home(&search).map(|home| (rustup::VARIABLE, home.into()));
         Self {
-            variables: variables.map(|(name, value)| (name.into(), value)).into(),
+            variables: variables
+                .into_iter()
+                .chain(rustup)
+                .map(|(name, value)| (name.into(), value))
+                .collect(),
             search,
         }
     }

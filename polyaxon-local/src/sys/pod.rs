@@ -13,6 +13,7 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::{Entry, default_signals, exit_now, fork, hide, keep_only, kept, raw, tell};
+use crate::killed;
 
 /// How a pod is made, in full: its first process can compute nothing.
 #[derive(Debug)]
@@ -218,14 +219,10 @@ impl Init {
 impl Drop for Init {
     fn drop(&mut self) {
         self.kill();
-        // The kernel kills the pod's processes one after the other, which takes a millisecond or
-        // two. It waits for those that are our children too: whoever holds them waits for them.
-        let begun = std::time::Instant::now();
-        while matches!(self.reap(), Ok(false)) && begun.elapsed().as_millis() < 200 {
-            let _slept = rustix::thread::nanosleep(&rustix::thread::Timespec {
-                tv_sec: 0,
-                tv_nsec: 500_000,
-            });
+        // The kernel kills the pod's processes one after the other. It waits for those that are our
+        // children too: whoever holds them waits for them.
+        if let Some(handle) = &self.handle {
+            killed::wait_for(handle.as_fd());
         }
     }
 }

@@ -27,7 +27,9 @@ async fn nothing_of_the_services_environment_but_the_path_reaches_a_command() {
     let plane = Plane::start().await;
     let sandbox = plane.sandbox().await;
     let variables = env(&sandbox, &json!({})).await;
-    let names: Vec<&str> = variables.keys().map(String::as_str).collect();
+    let mut names: Vec<&str> = variables.keys().map(String::as_str).collect();
+    // There where this machine has rustup.
+    names.retain(|name| *name != "RUSTUP_HOME");
     assert_eq!(names, ["HOME", "LANG", "PATH", "TMPDIR"]);
     assert_eq!(variables["LANG"], "C.UTF-8");
     assert_eq!(variables["PATH"], std::env::var("PATH").unwrap());
@@ -117,4 +119,34 @@ async fn a_here_document_is_taken_verbatim_and_poisons_nothing() {
     assert_eq!(answer["stdout"], "line 'one' $x \\\n");
     assert_eq!(sandbox.content("/workspace/t").await, b"line 'one' $x \\\n");
     assert_eq!(sandbox.sh("echo ok", &json!({})).await["stdout"], "ok\n");
+}
+
+#[tokio::test]
+async fn the_rust_toolchain_of_the_machine_is_found() {
+    // As it is where these tests are built; the one that `PATH` has, if there are two.
+    let here = std::process::Command::new("rustc").arg("-vV").output();
+    let here = String::from_utf8(here.unwrap().stdout).unwrap();
+    assert!(here.starts_with("rustc 1."), "{here}");
+    for plane in [Plane::start().await, Plane::mapped().await] {
+        let sandbox = plane.sandbox().await;
+        for program in ["rustc", "cargo"] {
+            let (status, answer) = sandbox.exec(&json!({"command": [program, "-vV"]})).await;
+            assert_eq!(
+                (status.as_u16(), &answer["exit_code"]),
+                (200, &json!(0)),
+                "{answer}"
+            );
+            let version = answer["stdout"].as_str().unwrap();
+            assert!(version.starts_with(&format!("{program} 1.")), "{version}");
+            if program == "rustc" {
+                assert_eq!(version, here);
+            }
+        }
+        // A pod can read it, and not change it.
+        if plane.server.report().layers[1].state == LayerState::Applied {
+            let line = r#"[ -z "$RUSTUP_HOME" ] || ! touch "$RUSTUP_HOME/x""#;
+            let answer = sandbox.sh(line, &json!({})).await;
+            assert_eq!(answer["exit_code"], 0, "{answer}");
+        }
+    }
 }
