@@ -1,7 +1,6 @@
 //! Reads the model's reply, strictly and once. Nothing is ever executed on a guess.
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -54,32 +53,34 @@ impl Action {
         }
     }
 
-    /// What is the same in two actions that do the same. Quotes and blanks of a written file do not
-    /// count: models that are stuck change them and nothing else.
-    ///
-    /// It is compared within an attempt and kept nowhere. Where two actions had one by chance, the
-    /// worst would be an action that is refused as repeated, so this need not be a [`Digest`], which
-    /// takes three times as long over a file.
-    ///
-    /// [`Digest`]: crate::Digest
-    pub(crate) fn likeness(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.word().hash(&mut hasher);
-        match self {
-            Self::Read { path } => path.hash(&mut hasher),
-            Self::Write { path, content } => {
-                let mut folded = content.clone();
-                folded.retain(|byte| !byte.is_ascii_whitespace());
-                for quote in folded.iter_mut().filter(|byte| **byte == b'\'') {
-                    *quote = b'"';
-                }
-                (path, folded).hash(&mut hasher);
+    /// Whether the two do the same. Quotes and blanks of a written file do not count: models that
+    /// are stuck change them and nothing else.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Read { path }, Self::Read { path: of }) => path == of,
+            (
+                Self::Write { path, content },
+                Self::Write {
+                    path: of,
+                    content: as_in,
+                },
+            ) => path == of && folded(content).eq(folded(as_in)),
+            (Self::Check { name }, Self::Check { name: of }) => {
+                name.as_deref().unwrap_or_default() == of.as_deref().unwrap_or_default()
             }
-            Self::Check { name } => name.as_deref().unwrap_or_default().hash(&mut hasher),
-            Self::Finish { .. } => {}
+            (Self::Finish { .. }, Self::Finish { .. }) => true,
+            _ => false,
         }
-        hasher.finish()
     }
+}
+
+/// The bytes that count where two contents are compared.
+fn folded(content: &[u8]) -> impl Iterator<Item = u8> {
+    let content = content.iter().filter(|byte| !byte.is_ascii_whitespace());
+    content.map(|byte| match byte {
+        b'\'' => b'"',
+        byte => *byte,
+    })
 }
 
 /// One line: `write amounts.py (46 bytes)`.

@@ -18,17 +18,18 @@ mod ask;
 mod check;
 mod decide;
 mod play;
+mod repeats;
 mod step;
 mod view;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acceptance::{Acceptance, CheckPlan};
 use crate::action::Defect;
 use crate::budget::{Budget, Reserve, Spent};
-use crate::digest::{Digest, TreeHash};
+use crate::digest::Digest;
 use crate::ids::{AttemptId, RequestId};
 use crate::journal::{
     Answer, ApprovalRecord, Durability, Ended, Event, Intent, Paused, Receipt, Replied,
@@ -51,6 +52,7 @@ pub(crate) use step::{Effect, Question, Step};
 use act::Doing;
 use check::{Planned, Verified};
 use decide::Asking;
+use repeats::Repeats;
 use view::CheckView;
 
 /// What an attempt is made of, checked and complete.
@@ -120,8 +122,7 @@ pub(crate) struct Machine {
     format_errors: u32,
     invalid_checks: u32,
     workspace_failures: u32,
-    /// How often an action was asked for on the same files, by its likeness.
-    repeats: HashMap<(u64, TreeHash), u32>,
+    repeats: Repeats,
     checks: Vec<CheckOutcome>,
     uncertain: Vec<UncertainRequest>,
     latency: Latency,
@@ -163,7 +164,7 @@ impl Machine {
             format_errors: 0,
             invalid_checks: 0,
             workspace_failures: 0,
-            repeats: HashMap::new(),
+            repeats: Repeats::default(),
             checks: Vec::new(),
             uncertain: Vec::new(),
             latency,

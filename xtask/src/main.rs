@@ -36,6 +36,14 @@ cargo xtask COMMAND
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // Wherever it stands: nothing is begun for somebody who only asks.
+    if arguments
+        .iter()
+        .any(|word| word == "--help" || word == "-h")
+    {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => ci::run(),
         ["tidy"] => tidy::run(),

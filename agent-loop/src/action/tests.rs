@@ -249,16 +249,39 @@ fn a_reply_at_the_limit_is_never_an_action() {
 
 #[test]
 fn the_same_write_in_other_quotes_is_alike() {
-    let alike = |a: &str, b: &str| write("a.py", a).likeness() == write("a.py", b).likeness();
-    assert!(alike("x = 'a'\n", "x = \"a\"\n\n"));
-    assert!(alike("x = 1", "x=1 \n"));
-    assert!(!alike("x = 1", "x = 2"));
-    assert_ne!(write("a.py", "x").likeness(), write("b.py", "x").likeness());
-    assert_ne!(check().likeness(), Action::Finish { note: None }.likeness());
-    let noted = Action::Finish {
-        note: Some("n".to_owned()),
+    let finish = |note: Option<&str>| Action::Finish {
+        note: note.map(str::to_owned),
     };
-    assert_eq!(noted.likeness(), Action::Finish { note: None }.likeness());
+    let named = |name: &str| Action::Check {
+        name: Some(name.to_owned()),
+    };
+    let read = |path: &str| Action::Read {
+        path: RelPath::parse(path).unwrap(),
+    };
+    let x = write("a.py", "x = 1");
+    let table = [
+        (
+            write("a.py", "x = 'a'\n"),
+            write("a.py", "x = \"a\"\n\n"),
+            true,
+        ),
+        (x.clone(), write("a.py", "x=1 \n"), true),
+        (x.clone(), write("a.py", "x = 2"), false),
+        (x.clone(), write("a.py", "x = 12"), false),
+        (x.clone(), write("a.py", "1 = x"), false),
+        (x.clone(), write("b.py", "x = 1"), false),
+        (x, read("a.py"), false),
+        (read("a.py"), read("a.py"), true),
+        (read("a.py"), read("b.py"), false),
+        (check(), named(""), true),
+        (check(), named("lint"), false),
+        (check(), finish(None), false),
+        (finish(Some("n")), finish(None), true),
+    ];
+    for (one, other, alike) in table {
+        assert_eq!(one.is_like(&other), alike, "{one:?} {other:?}");
+        assert_eq!(other.is_like(&one), alike, "{other:?} {one:?}");
+    }
 }
 
 proptest! {

@@ -64,12 +64,7 @@ impl Machine {
         self.action = Some(Asking::of(&action));
         let times = match self.is_due(&action) {
             true => 0,
-            false => {
-                let key = (action.likeness(), self.known.hash());
-                let times = self.repeats.entry(key).or_default();
-                *times += 1;
-                *times
-            }
+            false => self.repeats.count(&action, self.known.hash()),
         };
         if times >= self.budget().stuck_after {
             self.decided(Decision::deny("repeated too often"));

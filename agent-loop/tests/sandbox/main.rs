@@ -347,8 +347,9 @@ async fn a_command_whose_answer_is_lost_is_found_by_its_id_and_ran_once() {
     put(workspace, "a", "x", Precondition::Absent)
         .await
         .unwrap();
-    let spec = ExecSpec::new(["sh", "-c", "echo run >>count; sleep 1; echo done"]);
-    // The command is started and the answer to that is lost; and the call is given up at once.
+    let line = "echo run >>count; until [ -e go ]; do sleep .05; done; echo done";
+    let spec = ExecSpec::new(["sh", "-c", line]);
+    // The command is started and the answer to that is lost; and the call is given up.
     server.faults().add(
         FaultRule::new(Fault::BadGateway)
             .path("*/exec/bg")
@@ -356,9 +357,19 @@ async fn a_command_whose_answer_is_lost_is_found_by_its_id_and_ran_once() {
             .carried_out(),
     );
     let call = id("t-1.2.1");
-    let limit = Duration::from_millis(400);
-    let given_up = tokio::time::timeout(limit, workspace.exec(&call, &spec)).await;
-    assert!(given_up.is_err(), "{given_up:?}");
+    let started = async {
+        while workspace.get(&path("count"), 99).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        early = workspace.exec(&call, &spec) => panic!("{early:?}"),
+        () = started => {}
+    }
+    assert_eq!(workspace.lookup(&call).await.unwrap(), Lookup::Running);
+    put(workspace, "go", "", Precondition::Absent)
+        .await
+        .unwrap();
     let mut found = workspace.lookup(&call).await.unwrap();
     while found == Lookup::Running {
         tokio::time::sleep(Duration::from_millis(50)).await;
