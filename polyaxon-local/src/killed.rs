@@ -3,41 +3,43 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-/// How long whoever drops a child waits for it. Its end takes a millisecond or two.
-const PATIENCE: Duration = Duration::from_millis(200);
-const CHECK: Duration = Duration::from_micros(500);
+/// How long whoever drops a child waits for it: 200 ms. Its end takes a millisecond or two.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
 
 /// Waits for a child of ours that was killed, so that it does not stay as a zombie for as long as
 /// this process lives. On a machine that is busy its end can take longer than anybody should be
 /// blocked: then a thread of its own goes on waiting.
 pub(crate) fn wait_for(child: BorrowedFd<'_>) {
-    let begun = Instant::now();
-    while matches!(is_gone(child), Ok(false)) {
-        if begun.elapsed() < PATIENCE {
-            thread::sleep(CHECK);
-            continue;
-        }
-        let Ok(child) = child.try_clone_to_owned() else {
-            return;
-        };
-        // Without a thread the zombie stays, which is all that is lost.
-        let _no_thread = thread::Builder::new()
-            .name("polyaxon-local-reaper".to_owned())
-            .spawn(move || wait_long(&child));
+    until_ended(child, Some(&PATIENCE));
+    if !matches!(is_gone(child), Ok(false)) {
         return;
     }
+    let Ok(child) = child.try_clone_to_owned() else {
+        return;
+    };
+    // Without a thread the zombie stays, which is all that is lost.
+    let _no_thread = thread::Builder::new()
+        .name("polyaxon-local-reaper".to_owned())
+        .spawn(move || wait_long(&child));
 }
 
 fn wait_long(child: &OwnedFd) {
     while matches!(is_gone(child.as_fd()), Ok(false)) {
-        // It can be read once the process has ended.
-        let _interrupted = poll(&mut [PollFd::new(child, PollFlags::IN)], None);
+        until_ended(child.as_fd(), None);
     }
+}
+
+/// Blocks until the process has ended, the limit is over or a signal comes.
+fn until_ended(child: BorrowedFd<'_>, limit: Option<&Timespec>) {
+    // It can be read once the process has ended.
+    let _interrupted = poll(&mut [PollFd::from_borrowed_fd(child, PollFlags::IN)], limit);
 }
 
 /// Whether it has ended, and was waited for now; an error where somebody else has done that.
@@ -48,6 +50,8 @@ fn is_gone(child: BorrowedFd<'_>) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
     use super::*;
@@ -60,18 +64,18 @@ mod tests {
             let handle = pidfd_open(id, flags).unwrap();
             let begun = Instant::now();
             wait_for(handle.as_fd());
-            assert!(begun.elapsed() >= PATIENCE);
+            assert!(begun.elapsed() >= Duration::from_millis(200));
             let line = || std::fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero()));
             assert!(
                 line().unwrap().contains("(sleep) "),
-                "it is not killed here"
+                "nobody has killed it so far"
             );
             pidfd_send_signal(&handle, Signal::KILL).unwrap();
             let begun = Instant::now();
             // A zombie has a line too.
             while line().is_ok_and(|line| line.contains("(sleep) ")) {
                 assert!(begun.elapsed() < Duration::from_secs(20), "it is a zombie");
-                thread::sleep(CHECK);
+                thread::yield_now();
             }
         }
     }
