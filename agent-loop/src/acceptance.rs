@@ -15,6 +15,7 @@ mod report;
 #[cfg(test)]
 mod test_kit;
 mod unittest;
+mod variable;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,6 +36,8 @@ pub use io_cases::{Expected, InvalidCases, IoCase, IoCases};
 pub use job::{JobResult, JobVerdict, JobVerification, TooLarge, VerificationError};
 pub use plan::{At, CheckPlan, PlanSummary, Stage, StageSummary};
 pub use unittest::{InvalidTests, UnittestAcceptance};
+pub use variable::InvalidVariable;
+pub(crate) use variable::VariableName;
 
 /// What the model is told where what failed must stay unknown to it.
 const HIDDEN: &str = "- an independent verification did not pass";

@@ -1,13 +1,14 @@
 //! Acceptance by any command, counted where its results can be counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::counted::{Counted, Judged, not_started, timed_out};
 use super::{
-    Acceptance, At, CheckPlan, Evidence, InvalidTests, Level, Verdict, pytest, recipe, report,
+    Acceptance, At, CheckPlan, Evidence, InvalidTests, InvalidVariable, Level, VariableName,
+    Verdict, pytest, recipe, report,
 };
 use crate::digest::Digest;
 use crate::manifest::File;
@@ -25,7 +26,8 @@ const SHOWN: usize = 1500;
 ///
 /// The command runs as the tests of [`UnittestAcceptance`](super::UnittestAcceptance) do: in a copy
 /// of the workspace's files with the fixtures put last, without a shell, in an environment of
-/// `PATH`, `LANG=C.UTF-8`, `HOME=../home` and what [`variable`](Self::variable) adds.
+/// `PATH`, `LANG=C.UTF-8`, `HOME=../home` and what [`variable`](Self::variable) and
+/// [`inherit`](Self::inherit) add.
 ///
 /// What a pass is worth depends on what can be counted: an exit status alone is
 /// [`Level::ExitCode`], with the counts of a test runner it is [`Level::Counted`]. Where exit status
@@ -54,6 +56,8 @@ pub struct CommandAcceptance {
     pub(crate) tests: Option<u32>,
     pub(crate) fixtures: Vec<(RelPath, File)>,
     pub(crate) variables: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) inherit: BTreeSet<VariableName>,
     pub(crate) dir: Option<RelPath>,
     pub(crate) may_change: Vec<RelPath>,
     search_path: String,
@@ -78,8 +82,8 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// How many tests ran, where there is one report and it says so: to learn the number from a run
-    /// on files that are known.
+    /// How many tests ran, where there is a report and it says so: to learn the number from a run on
+    /// files that are known.
     ///
     /// # Examples
     /// ```
@@ -119,6 +123,7 @@ impl CommandAcceptance {
             tests: None,
             fixtures: Vec::new(),
             variables: BTreeMap::new(),
+            inherit: BTreeSet::new(),
             dir: None,
             may_change: Vec::new(),
             search_path: recipe::SEARCH_PATH.to_owned(),
@@ -204,6 +209,39 @@ impl CommandAcceptance {
         self
     }
 
+    /// Takes variables over from the environment that the place gives its commands, by their names;
+    /// what is not set there is not set for the command. Default: none. `PATH` is then the place's
+    /// in place of [`search_path`](Self::search_path), and what [`variable`](Self::variable) sets
+    /// stays.
+    ///
+    /// Only the names are in the plan. So a check can need what an image has in folders of its own,
+    /// as Rust's toolchains, and is the same check on every machine; what it finds there is the
+    /// place's, as the programs in it are. No shell interprets the values, nor anything else of the
+    /// command, but one has to be there (`sh`).
+    ///
+    /// # Errors
+    /// Where a name is none: letters, digits and `_`, and no digit first.
+    ///
+    /// # Examples
+    /// ```
+    /// use agent_loop::acceptance::CommandAcceptance;
+    ///
+    /// let tests = CommandAcceptance::new(["cargo", "test"]);
+    /// let tests = tests.inherit(["PATH", "RUSTUP_HOME", "CARGO_HOME"])?;
+    /// let wrong = tests.inherit(["CARGO-HOME"]).unwrap_err();
+    /// assert_eq!(wrong.name, "CARGO-HOME");
+    /// # Ok::<(), agent_loop::acceptance::InvalidVariable>(())
+    /// ```
+    pub fn inherit<S: Into<String>>(
+        mut self,
+        names: impl IntoIterator<Item = S>,
+    ) -> Result<Self, InvalidVariable> {
+        for name in names {
+            self.inherit.insert(VariableName::try_from(name.into())?);
+        }
+        Ok(self)
+    }
+
     /// Runs the command in a folder of the copy. Default: the copy itself.
     ///
     /// # Errors
@@ -224,7 +262,7 @@ impl CommandAcceptance {
     }
 
     /// Where programs are looked for, as in `PATH`. Default: the folders of a Linux image,
-    /// `/usr/local` first.
+    /// `/usr/local` first. Of no use where `PATH` is [inherited](Self::inherit).
     #[must_use]
     pub fn search_path(mut self, path: impl Into<String>) -> Self {
         self.search_path = path.into();
@@ -303,7 +341,8 @@ impl Acceptance for CommandAcceptance {
         }
         let variables = self.variables.iter();
         let variables = variables.map(|(name, value)| (name.as_str(), value.as_str()));
-        let command = recipe::clean(&self.search_path, variables, self.argv.iter().cloned());
+        let argv = self.argv.iter().cloned();
+        let command = recipe::clean(&self.search_path, &self.inherit, variables, argv);
         let mut spec = ExecSpec::new(command).limit(self.limit);
         spec.dir.clone_from(&self.dir);
         let mut stage = recipe::stage(spec, self.at, &self.fixtures);
@@ -458,6 +497,8 @@ mod tests {
             plain().counted_by(Counter::Unittest, 1),
             plain().fixture("t.py", "x").unwrap(),
             plain().variable("A", "b"),
+            plain().inherit(["A"]).unwrap(),
+            plain().inherit(["A", "PATH"]).unwrap(),
             plain().dir("sub").unwrap(),
             plain().may_change("out").unwrap(),
             plain().search_path("/x"),
@@ -465,10 +506,38 @@ mod tests {
             plain().fresh(),
         ];
         let digest = |one: &CommandAcceptance| one.plan("check").unwrap().digest();
-        let mut seen = std::collections::BTreeSet::from([digest(&plain())]);
+        let mut seen = BTreeSet::from([digest(&plain())]);
         for one in &changed {
             assert!(seen.insert(digest(one)), "{one:?}");
         }
         assert_ne!(plain().hidden().revision(), plain().revision());
+    }
+
+    #[test]
+    fn what_is_inherited_is_known_by_its_names_alone() {
+        let argv = |acceptance: CommandAcceptance| {
+            let plan = acceptance.plan("check").unwrap();
+            plan.stages[0].spec.argv.join(" ")
+        };
+        let plain = || CommandAcceptance::new(["t", "$(id)"]).variable("B", "`id`");
+        assert_eq!(
+            argv(plain().search_path("/x")),
+            "env -i PATH=/x LANG=C.UTF-8 HOME=../home B=`id` t $(id)"
+        );
+        let inherits = plain().search_path("/x").inherit(["C", "A"]).unwrap();
+        assert_eq!(
+            argv(inherits.clone()),
+            "sh -c exec env -i LANG=C.UTF-8 HOME=../home ${A+A=\"$A\"} ${C+C=\"$C\"} \"$@\" \
+             sh PATH=/x B=`id` t $(id)"
+        );
+        // A portable check: where programs are is not in it.
+        let [one, other] = ["/x", "/y"].map(|path| {
+            let acceptance = plain().search_path(path).inherit(["PATH"]).unwrap();
+            acceptance.plan("check").unwrap().digest()
+        });
+        assert_eq!(one, other);
+        let described = serde_json::to_value(&inherits).unwrap();
+        assert_eq!(described["inherit"], serde_json::json!(["A", "C"]));
+        assert_eq!(serde_json::to_value(plain()).unwrap().get("inherit"), None);
     }
 }

@@ -2,6 +2,7 @@
 
 mod expected;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -252,7 +253,7 @@ impl IoCases {
     }
 
     fn stage(&self, argv: impl IntoIterator<Item = String>, stdin: Vec<u8>) -> Stage {
-        let command = recipe::clean(&self.search_path, [], argv);
+        let command = recipe::clean(&self.search_path, &BTreeSet::new(), [], argv);
         let spec = ExecSpec::new(command)
             .stdin(stdin)
             .limit(self.limit)

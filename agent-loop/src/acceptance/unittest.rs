@@ -1,5 +1,6 @@
 //! Acceptance by Python's `unittest`, counted.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -156,7 +157,7 @@ impl UnittestAcceptance {
 
     fn stage(&self, suite: &Suite) -> Stage {
         let python = recipe::python(suite.program());
-        let command = recipe::clean(&self.search_path, [], python);
+        let command = recipe::clean(&self.search_path, &BTreeSet::new(), [], python);
         let spec = ExecSpec::new(command).limit(self.limit);
         recipe::stage(spec, suite.at, &suite.fixtures).tests(suite.count)
     }

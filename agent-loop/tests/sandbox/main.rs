@@ -7,15 +7,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_loop::acceptance::UnittestAcceptance;
+use agent_loop::acceptance::{CommandAcceptance, UnittestAcceptance};
 use agent_loop::outcome::AcceptanceState;
 use agent_loop::workspace::{
     Lookup, Precondition, SandboxWorkspace, SandboxWorkspaces, StopState, Workspaces as _,
 };
 use agent_loop::{
-    Attempt, Digest, End, Entry, ExecSpec, File, Level, Manifest, Model, Observer, Outcome, Paths,
-    Private, Record, RelPath, RequestId, RunDir, ScriptedModel, StopAtEnd, Task, Workspace,
-    WorkspaceError,
+    Acceptance as _, Attempt, Digest, End, Entry, ExecSpec, File, Level, Manifest, Model, Observer,
+    Outcome, Paths, Private, Record, RelPath, RequestId, RunDir, ScriptedModel, StopAtEnd, Task,
+    Workspace, WorkspaceError,
 };
 use polyaxon_client::{Client, Config, Token};
 use polyaxon_local::{Fault, FaultRule, Limits, LocalServer};
@@ -605,4 +605,88 @@ async fn of_output_that_the_service_has_dropped_the_end_of_the_rest_is_kept() {
         assert_eq!((&*kept, receipt.stdout_truncated), (expected, true));
         assert_eq!(receipt.stdout_total, Some(10), "{stored}");
     }
+}
+
+#[tokio::test]
+async fn what_a_check_inherits_arrives_as_it_is_or_not_at_all() {
+    let server = LocalServer::start().await.unwrap();
+    let token = Token::new(server.token()).unwrap();
+    let client = Client::new(&Config::explicit(server.url()).unwrap().token(token)).unwrap();
+    let told = [
+        ("BLANKS", "  a  b "),
+        ("QUOTES", "'a\" `id` \\"),
+        ("SUBSTITUTED", "$(id) $HOME ${PATH}"),
+        ("LINES", "a\nb=c\n"),
+        ("GLOB", "* /* ?"),
+        ("EMPTY", ""),
+        ("LEFT", "not asked for"),
+    ];
+    let spec = told.iter().fold(
+        SandboxSpec::image("python:3.12-slim"),
+        |spec, (name, value)| spec.env(*name, *value),
+    );
+    let sandbox = SandboxClient::launch(&client, server.project(), &spec);
+    let sandbox = sandbox.await.unwrap();
+    let here = SandboxWorkspace::new(sandbox, "repair").unwrap();
+    put(&here, "x", "", Precondition::Absent).await.unwrap();
+    let places = SandboxWorkspaces::new(client, server.project().clone(), spec);
+    let fresh = places.fresh(&id("t-1.1.2")).await.unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let workspaces: [&dyn Workspace; 2] = [&here, &*fresh];
+    for (number, workspace) in workspaces.into_iter().enumerate() {
+        let words = |argv: &'static [&'static str], inherited: &'static [&'static str], name| {
+            let acceptance = CommandAcceptance::new(argv.iter().copied())
+                .variable("OWN", "$(id) \"*\"")
+                .variable("GLOB", "its own")
+                .inherit(inherited.iter().copied())
+                .unwrap();
+            let spec = acceptance.plan("check").unwrap().stages.remove(0).spec;
+            async move {
+                let id = id(&format!("t-1.{number}.{name}"));
+                let receipt = workspace.exec(&id, &spec).await.unwrap();
+                assert_eq!(receipt.exit_code, Some(0), "{receipt:?}");
+                let text = String::from_utf8(receipt.stdout).unwrap();
+                let words = text.split_terminator('\0').map(ToOwned::to_owned);
+                words.collect::<Vec<_>>()
+            }
+        };
+        let names = &[
+            "BLANKS",
+            "QUOTES",
+            "SUBSTITUTED",
+            "LINES",
+            "GLOB",
+            "EMPTY",
+            "UNSET",
+            "PATH",
+        ];
+        let mut seen = words(&["env", "-0"], names, 1).await;
+        let mut expected: Vec<String> = told
+            .iter()
+            .filter(|(name, _)| !["LEFT", "GLOB"].contains(name))
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        expected.extend(
+            [
+                "GLOB=its own",
+                "HOME=../home",
+                "LANG=C.UTF-8",
+                "OWN=$(id) \"*\"",
+            ]
+            .map(ToOwned::to_owned),
+        );
+        expected.push(format!("PATH={path}"));
+        seen.sort();
+        expected.sort();
+        assert_eq!(seen, expected);
+        // The words of the command are what they are, too.
+        let argv = &["printf", "%s\\0", "$(id)", "* a", "'\"", "", "a\nb"];
+        let seen = words(argv, &["BLANKS"], 2).await;
+        assert_eq!(seen, ["$(id)", "* a", "'\"", "", "a\nb"]);
+        let seen = words(&["env", "-0"], &["UNSET"], 3).await;
+        let usual = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        assert!(seen.iter().any(|word| word == usual), "{seen:?}");
+        assert_eq!(seen.len(), 5, "{seen:?}");
+    }
+    fresh.stop().await;
 }

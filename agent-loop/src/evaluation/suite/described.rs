@@ -93,6 +93,7 @@ fn command(of: &CommandAcceptance) -> Check {
         counter: of.counter,
         tests: of.tests,
         variables: of.variables.clone(),
+        inherit: of.inherit.clone(),
         dir: of.dir.clone(),
         may_change: of.may_change.clone(),
         limit_ms: Some(millis::whole(of.limit)),

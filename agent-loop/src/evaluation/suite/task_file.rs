@@ -4,7 +4,7 @@
 //! beside it. The form in which an acceptance keeps itself, [`Description`], has all of them in it,
 //! and the settings of one machine, so that nobody would write or review it by hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::acceptance::{
     CommandAcceptance, Counter, Description, Expected, InvalidCases, IoCase, IoCases,
-    UnittestAcceptance,
+    UnittestAcceptance, VariableName,
 };
 use crate::manifest::Tree;
 use crate::path::{InvalidPath, RelPath};
@@ -59,6 +59,8 @@ pub(crate) struct Command {
     pub(crate) tests: Option<u32>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) variables: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) inherit: BTreeSet<VariableName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) dir: Option<RelPath>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -324,6 +326,7 @@ impl Command {
         for (name, value) in &self.variables {
             acceptance = acceptance.variable(name, value);
         }
+        acceptance.inherit.clone_from(&self.inherit);
         if let Some(limit) = limit(self.limit_ms).map_err(|what| place.problem("command", what))? {
             acceptance = acceptance.limit(limit);
         }

@@ -68,6 +68,7 @@ fn a_command_has_its_files_its_count_and_its_surroundings() {
             "command": {
                 "argv": ["cargo", "test", "--offline"],
                 "variables": {"CARGO_TARGET_DIR": "../cache", "B": ""},
+                "inherit": ["PATH", "RUSTUP_HOME"],
                 "dir": "crate",
                 "may_change": ["Cargo.lock"],
                 "limit_ms": 1500,
@@ -79,10 +80,14 @@ fn a_command_has_its_files_its_count_and_its_surroundings() {
     let (level, stages) = stages(&suite);
     assert_eq!(level, Level::ExitCode);
     let files = vec!["Cargo.toml".to_owned(), "crate/tests/a.rs".to_owned()];
-    let argv = "B= CARGO_TARGET_DIR=../cache cargo test --offline".to_owned();
+    // Behind `sh -c …` and the word that is `$0`.
+    let argv = "CARGO_TARGET_DIR=../cache cargo test --offline".to_owned();
     assert_eq!(stages, [(At::Here, files, None, argv)]);
     let plan = suite.cases()[0].acceptance().plan("check").unwrap();
     let stage = &plan.stages[0];
+    let names = "${PATH+PATH=\"$PATH\"} ${RUSTUP_HOME+RUSTUP_HOME=\"$RUSTUP_HOME\"}";
+    assert!(stage.spec.argv[2].contains(names), "{:?}", stage.spec.argv);
+    assert_eq!(stage.spec.argv[4], "B=");
     assert_eq!(stage.spec.limit.as_millis(), 1500);
     assert_eq!(stage.spec.dir.as_ref().unwrap().as_str(), "crate");
     assert_eq!(stage.may_change[0].as_str(), "Cargo.lock");
@@ -255,6 +260,10 @@ fn what_a_check_cannot_be_is_told_with_its_member() {
         (
             command(json!({"may_change": ["out", "/x"]})),
             "command.may_change[1] is not what a suite has there: the path \"/x\"",
+        ),
+        (
+            command(json!({"inherit": ["PATH", "A B"]})),
+            "command.inherit[1] is not what a suite has there: \"A B\" cannot be inherited",
         ),
         (
             command(json!({"variables": {"A=B": ""}})),

@@ -161,6 +161,8 @@ fn commands() -> [CommandAcceptance; 2] {
     let visible = CommandAcceptance::new(["check", "/home/ada/x", "--fast"])
         .variable("API_KEY", SECRET)
         .variable("MODE", "a \"b\" c")
+        .inherit(["PATH"])
+        .unwrap()
         .fixture("test_amounts.py", TESTS)
         .unwrap();
     let hidden = CommandAcceptance::new(["check", "more.txt"])
