@@ -8,6 +8,7 @@ mod description;
 pub(crate) mod io_cases;
 #[cfg(feature = "polyaxon")]
 mod job;
+mod libtest;
 mod plan;
 mod pytest;
 mod recipe;

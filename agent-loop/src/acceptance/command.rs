@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::counted::{Counted, Judged, not_started, timed_out};
 use super::{
     Acceptance, At, CheckPlan, Evidence, InvalidTests, InvalidVariable, Level, VariableName,
-    Verdict, pytest, recipe, report,
+    Verdict, libtest, pytest, recipe, report,
 };
 use crate::digest::Digest;
 use crate::manifest::File;
@@ -79,6 +79,19 @@ pub enum Counter {
     Unittest,
     /// `pytest -q`, in the text that it writes to standard output.
     Pytest,
+    /// Rust's test harness, as `cargo test` runs it, in the texts that its programs write to standard
+    /// output: unit tests, each file below `tests/` and doc tests are added up. What is counted are
+    /// the tests that ran; an ignored one did not, and is a failure where the number that has to
+    /// run is not reached without it. One that is filtered out did not run either.
+    ///
+    /// A proposal that does not compile fails, and is told the first errors of the compiler; so does
+    /// one whose test program is ended by a signal other than SIGKILL or by an exit status of its
+    /// own. Where cargo itself has nothing to run, for a lock file that has to change or a registry
+    /// that is out of reach, the verdict is [`Verdict::Invalid`].
+    ///
+    /// `cargo test` leaves out the programs that come after one in which tests failed; with
+    /// `--no-fail-fast` they are told, too.
+    Libtest,
 }
 
 impl Counter {
@@ -93,6 +106,11 @@ impl Counter {
     /// let failed = ExecReceipt::exited(1).stdout(*b"1 failed, 2 passed in 0.06s\n");
     /// assert_eq!(Counter::Pytest.ran(&failed), Some(3));
     /// assert_eq!(Counter::Unittest.ran(&failed), None);
+    ///
+    /// let program = "running 2 tests\ntest result: ok. 1 passed; 0 failed; 1 ignored; \
+    ///     0 measured; 0 filtered out; finished in 0.00s\n";
+    /// let both = ExecReceipt::exited(0).stdout(program.repeat(2));
+    /// assert_eq!(Counter::Libtest.ran(&both), Some(2));
     /// ```
     #[must_use]
     pub fn ran(self, receipt: &ExecReceipt) -> Option<u32> {
@@ -103,6 +121,10 @@ impl Counter {
             }
             Self::Pytest => {
                 pytest::Report::parse(&String::from_utf8_lossy(&receipt.stdout)).summaries
+            }
+            Self::Libtest => {
+                let total = libtest::Report::parse(&receipt.stdout).total;
+                total.into_iter().collect()
             }
         };
         match summaries.as_slice() {
@@ -170,6 +192,67 @@ impl CommandAcceptance {
             .named("unit")
             .counted_by(Counter::Pytest, count)
             .variable("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1");
+        acceptance.fixtures.push((path, File::new(tests)));
+        Ok(acceptance)
+    }
+
+    /// The tests in the file `path` with content `tests`, an integration test `tests/NAME.rs` of the
+    /// crate in the workspace's root folder, run by cargo, of which `count` have to run:
+    ///
+    /// ```text
+    /// CARGO_TARGET_DIR=../cache CARGO_TERM_COLOR=never cargo test --offline --test NAME
+    /// ```
+    ///
+    /// The toolchain is the place's: `PATH`, `RUSTUP_HOME` and `CARGO_HOME` are
+    /// [inherited](Self::inherit). Each check builds from nothing, within [`limit`](Self::limit), 30 s
+    /// by default. Without a network, dependencies have to be in `CARGO_HOME` or among the files.
+    /// A lock file that is missing is made, and may be; where the place isolates it cannot be, so a
+    /// crate needs its `Cargo.lock` there.
+    ///
+    /// The level is [`Level::Counted`]. The code under test runs in the process that reports, and
+    /// before that its build script and its procedural macros do in those that build: one that
+    /// sets out to forge a report can. What says how the tests are built and run, `Cargo.toml`,
+    /// `build.rs` and `.cargo/`, should be nothing that a model may write, or a
+    /// [`fixture`](Self::fixture). Below [`fresh`](Self::fresh) what is in `CARGO_HOME` is in the
+    /// code's reach as well.
+    ///
+    /// # Errors
+    /// Where the path is no path of an integration test, or `count` is zero.
+    ///
+    /// # Examples
+    /// ```
+    /// use agent_loop::acceptance::CommandAcceptance;
+    /// use agent_loop::{Acceptance, Level};
+    ///
+    /// let tests = "#[test]\nfn low() { assert_eq!(clamp::clamp(0, 1, 3), 1); }\n";
+    /// let tests = CommandAcceptance::cargo_test("tests/clamp.rs", tests, 1)?;
+    /// assert_eq!(tests.plan("unit").unwrap().level, Level::Counted);
+    /// assert!(CommandAcceptance::cargo_test("src/clamp.rs", "", 1).is_err());
+    /// # Ok::<(), agent_loop::acceptance::InvalidTests>(())
+    /// ```
+    pub fn cargo_test(
+        path: impl AsRef<str>,
+        tests: impl Into<Vec<u8>>,
+        count: u32,
+    ) -> Result<Self, InvalidTests> {
+        let path = RelPath::parse(path.as_ref())?;
+        let name = path.as_str().strip_prefix("tests/");
+        let Some(name) = name
+            .and_then(|name| name.strip_suffix(".rs"))
+            .filter(|name| libtest::is_name(name))
+        else {
+            return Err(InvalidTests::CargoName(path));
+        };
+        if count == 0 {
+            return Err(InvalidTests::NoTests(path));
+        }
+        let mut acceptance = Self::new(["cargo", "test", "--offline", "--test", name])
+            .named("unit")
+            .counted_by(Counter::Libtest, count)
+            .variable("CARGO_TARGET_DIR", "../cache")
+            .variable("CARGO_TERM_COLOR", "never");
+        acceptance.inherit = VariableName::of_cargo();
+        acceptance.may_change.push(RelPath::parse("Cargo.lock")?);
         acceptance.fixtures.push((path, File::new(tests)));
         Ok(acceptance)
     }
@@ -350,7 +433,7 @@ impl Acceptance for CommandAcceptance {
         stage.may_change.clone_from(&self.may_change);
         let level = match self.counter {
             Counter::None => Level::ExitCode,
-            Counter::Unittest | Counter::Pytest => Level::Counted,
+            Counter::Unittest | Counter::Pytest | Counter::Libtest => Level::Counted,
         };
         Some(CheckPlan::new(stage, level))
     }
@@ -389,6 +472,10 @@ impl Acceptance for CommandAcceptance {
                 };
                 (counted.judge(), report.condensed())
             }
+            Counter::Libtest => {
+                let report = libtest::Report::parse(&receipt.stdout);
+                (report.judge(receipt, tests, limit), report.condensed())
+            }
         };
         match judged {
             Judged::Pass { .. } if self.counter == Counter::None => {
@@ -408,136 +495,4 @@ impl Acceptance for CommandAcceptance {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::acceptance::StageRun;
-    use crate::manifest::{Manifest, Tree};
-    use crate::workspace::Capabilities;
-
-    fn judged(acceptance: &CommandAcceptance, receipt: ExecReceipt) -> (&'static str, String) {
-        let plan = acceptance.plan(&acceptance.name).unwrap();
-        let id = "t-1.1.1".parse().unwrap();
-        let run = StageRun::new(id, Capabilities::default(), Manifest::default(), receipt);
-        let verdict = acceptance.judge(&Evidence::new(&plan, &Tree::new(), &[run]));
-        let text = match &verdict {
-            Verdict::Pass { summary, .. } => summary.clone(),
-            Verdict::Fail { feedback } => feedback.clone(),
-            Verdict::Invalid { why } => why.clone(),
-        };
-        (verdict.word(), text)
-    }
-
-    #[test]
-    fn an_exit_code_passes_at_its_level_and_shows_what_was_written() {
-        let lint = CommandAcceptance::new(["lint"]);
-        assert_eq!(lint.plan("check").unwrap().level, Level::ExitCode);
-        assert_eq!(lint.plan("other"), None);
-        let passed = ("pass", "the command ended with exit code 0".to_owned());
-        assert_eq!(judged(&lint, ExecReceipt::exited(0)), passed);
-        let failed = ExecReceipt::exited(124)
-            .stdout(*b"\x1b[2Jout")
-            .stderr(*b"err\n");
-        let said = "- the command ended with exit code 124 and wrote:\n\\u{1b}[2Jout\nerr";
-        assert_eq!(judged(&lint, failed), ("fail", said.to_owned()));
-        let late = ExecReceipt::timed_out(Duration::from_secs(30));
-        let said = "- the tests did not end within 30 s".to_owned();
-        assert_eq!(judged(&lint, late), ("fail", said));
-        let missing = ExecReceipt::exited(127).stderr(*b"env: 'lint': No such file");
-        assert_eq!(judged(&lint, missing).0, "invalid");
-        assert_eq!(judged(&lint, ExecReceipt::default()).0, "invalid");
-        let hidden = judged(&lint.hidden(), ExecReceipt::exited(1).stdout(*b"secret 42"));
-        assert_eq!(hidden, ("fail", super::super::HIDDEN.to_owned()));
-    }
-
-    #[test]
-    fn pytest_passes_where_exit_code_and_counts_agree() {
-        let tests = CommandAcceptance::pytest("test_a.py", "…", 3).unwrap();
-        let plan = tests.plan("unit").unwrap();
-        assert_eq!(
-            (plan.level, plan.stages[0].tests),
-            (Level::Counted, Some(3))
-        );
-        assert!(
-            plan.stages[0]
-                .spec
-                .argv
-                .contains(&"PYTEST_DISABLE_PLUGIN_AUTOLOAD=1".to_owned())
-        );
-        let table = [
-            (0, "...  [100%]\n3 passed in 0.05s\n", "pass"),
-            (0, "3 passed, 1 warning in 0.05s\n", "pass"),
-            (1, "1 failed, 2 passed in 0.05s\n", "fail"),
-            (2, "1 error in 0.05s\n", "fail"),
-            (0, "2 passed, 1 skipped in 0.05s\n", "fail"),
-            (0, "3 passed, 1 deselected in 0.05s\n", "fail"),
-            // Exit status and counts disagree, or are not those that should be.
-            (0, "1 failed, 2 passed in 0.05s\n", "invalid"),
-            (1, "3 passed in 0.05s\n", "invalid"),
-            (3, "1 failed, 2 passed in 0.05s\n", "invalid"),
-            (0, "2 passed in 0.05s\n", "invalid"),
-            (0, "4 passed in 0.05s\n", "invalid"),
-            (0, "2 passed, 1 xfailed in 0.05s\n", "invalid"),
-            (0, "2 passed, 1 xpassed in 0.05s\n", "invalid"),
-            (5, "no tests ran in 0.03s\n", "invalid"),
-            (0, "", "invalid"),
-            (0, "3 passed in 0.05s\n3 passed in 0.05s\n", "invalid"),
-        ];
-        for (code, stdout, word) in table {
-            let receipt = ExecReceipt::exited(code).stdout(stdout);
-            assert_eq!(judged(&tests, receipt).0, word, "{code} {stdout:?}");
-        }
-        let zero = CommandAcceptance::pytest("test_a.py", "…", 0);
-        assert!(matches!(zero, Err(InvalidTests::NoTests(_))));
-    }
-
-    #[test]
-    fn every_setting_is_in_the_plan() {
-        let plain = || CommandAcceptance::new(["a"]);
-        let changed = [
-            plain().counted_by(Counter::Unittest, 1),
-            plain().fixture("t.py", "x").unwrap(),
-            plain().variable("A", "b"),
-            plain().inherit(["A"]).unwrap(),
-            plain().inherit(["A", "PATH"]).unwrap(),
-            plain().dir("sub").unwrap(),
-            plain().may_change("out").unwrap(),
-            plain().search_path("/x"),
-            plain().limit(Duration::from_secs(1)),
-            plain().fresh(),
-        ];
-        let digest = |one: &CommandAcceptance| one.plan("check").unwrap().digest();
-        let mut seen = BTreeSet::from([digest(&plain())]);
-        for one in &changed {
-            assert!(seen.insert(digest(one)), "{one:?}");
-        }
-        assert_ne!(plain().hidden().revision(), plain().revision());
-    }
-
-    #[test]
-    fn what_is_inherited_is_known_by_its_names_alone() {
-        let argv = |acceptance: CommandAcceptance| {
-            let plan = acceptance.plan("check").unwrap();
-            plan.stages[0].spec.argv.join(" ")
-        };
-        let plain = || CommandAcceptance::new(["t", "$(id)"]).variable("B", "`id`");
-        assert_eq!(
-            argv(plain().search_path("/x")),
-            "env -i PATH=/x LANG=C.UTF-8 HOME=../home B=`id` t $(id)"
-        );
-        let inherits = plain().search_path("/x").inherit(["C", "A"]).unwrap();
-        assert_eq!(
-            argv(inherits.clone()),
-            "sh -c exec env -i LANG=C.UTF-8 HOME=../home ${A+A=\"$A\"} ${C+C=\"$C\"} \"$@\" \
-             sh PATH=/x B=`id` t $(id)"
-        );
-        // A portable check: where programs are is not in it.
-        let [one, other] = ["/x", "/y"].map(|path| {
-            let acceptance = plain().search_path(path).inherit(["PATH"]).unwrap();
-            acceptance.plan("check").unwrap().digest()
-        });
-        assert_eq!(one, other);
-        let described = serde_json::to_value(&inherits).unwrap();
-        assert_eq!(described["inherit"], serde_json::json!(["A", "C"]));
-        assert_eq!(serde_json::to_value(plain()).unwrap().get("inherit"), None);
-    }
-}
+mod tests;

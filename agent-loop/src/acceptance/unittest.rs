@@ -74,6 +74,12 @@ pub enum InvalidTests {
         "{0} cannot be a test module: its name has to be letters, digits and `_`, and end in `.py`"
     )]
     Name(RelPath),
+    /// The file is no integration test that cargo finds by itself.
+    #[error(
+        "{0} cannot be an integration test of cargo: it has to be tests/NAME.rs, and the name \
+         letters, digits, `_` and `-`, a letter or `_` first"
+    )]
+    CargoName(RelPath),
     /// No test would be a pass.
     #[error("{0} has to have at least one test")]
     NoTests(RelPath),

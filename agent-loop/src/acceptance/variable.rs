@@ -1,5 +1,6 @@
 //! Names of variables that a command takes over from the place that it runs in.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,12 @@ pub struct InvalidVariable {
 }
 
 impl VariableName {
+    /// Where a place has its Rust toolchain, as rustup and the image `rust` do.
+    pub(super) fn of_cargo() -> BTreeSet<Self> {
+        let names = ["PATH", "RUSTUP_HOME", "CARGO_HOME"];
+        names.map(|name| Self(name.to_owned())).into()
+    }
+
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }

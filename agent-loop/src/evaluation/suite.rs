@@ -62,7 +62,7 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// | check | members | becomes |
 /// |---|---|---|
 /// | `tests` | `path`, `count`: a file of Python's `unittest`, and how many tests have to run | [`UnittestAcceptance`] |
-/// | `command` | `argv`; `counter` (`unittest`, `pytest`) with `tests`, how many have to run; `variables`, an object; `inherit`, a list of names of variables that are taken over from the place; `dir`; `may_change`, a list of paths; `limit_ms` | [`CommandAcceptance`] |
+/// | `command` | `argv`; `counter` (`unittest`, `pytest`, `libtest` for `cargo test`) with `tests`, how many have to run; `variables`, an object; `inherit`, a list of names of variables that are taken over from the place; `dir`; `may_change`, a list of paths; `limit_ms` | [`CommandAcceptance`] |
 /// | `io_cases` | `command`, the program with its arguments, or `python`, an object with `file` and `function`; `cases`; `limit_ms` | [`IoCases`] |
 ///
 /// Each of them can have `"fresh": true`, to run in a fresh place as well, which [`Level::Isolated`]
@@ -95,11 +95,20 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 ///   "readable": ["tests/clamp.rs"],
 ///   "command": {
 ///     "argv": ["cargo", "test", "--offline", "--test", "clamp"],
+///     "counter": "libtest", "tests": 3,
 ///     "variables": {"CARGO_TARGET_DIR": "../cache"},
+///     "inherit": ["PATH", "RUSTUP_HOME", "CARGO_HOME"],
 ///     "limit_ms": 120000
 ///   },
-///   "hidden": {"command": {"argv": ["cargo", "test", "--offline", "--test", "more"]}}
+///   "hidden": {"command": {
+///     "argv": ["cargo", "test", "--offline", "--test", "more"],
+///     "counter": "libtest", "tests": 4,
+///     "variables": {"CARGO_TARGET_DIR": "../cache"},
+///     "inherit": ["PATH", "RUSTUP_HOME", "CARGO_HOME"]
+///   }}
 /// }"#)?;
+/// write("cases/clamp-rs/files/Cargo.toml", "# …")?;
+/// write("cases/clamp-rs/files/Cargo.lock", "# …")?;
 /// write("cases/clamp-rs/files/src/lib.rs", "// …")?;
 /// write("cases/clamp-rs/tests/tests/clamp.rs", "// …")?;
 /// write("cases/clamp-rs/hidden/tests/more.rs", "// …")?;
@@ -142,7 +151,7 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 ///     [
 ///         Some(("amounts", 1, Level::OutsideValues)),
 ///         Some(("clamp-py", 2, Level::Counted)),
-///         Some(("clamp-rs", 2, Level::ExitCode)),
+///         Some(("clamp-rs", 2, Level::Counted)),
 ///     ]
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -36,13 +36,20 @@ fn our_own_pass() {
         ),
     };
     let counted = CommandAcceptance::new(["t"]).counted_by(Counter::Unittest, 2);
-    let table: [(Arc<dyn Acceptance>, Vec<ExecReceipt>); 8] = [
+    let table: [(Arc<dyn Acceptance>, Vec<ExecReceipt>); 9] = [
         (unit(), vec![ran(2), ran(1)]),
         (lint(), vec![ExecReceipt::exited(0)]),
         (Arc::new(counted), vec![ran(2)]),
         (
             Arc::new(CommandAcceptance::pytest("test_a.py", "…", 2).unwrap()),
             vec![ExecReceipt::exited(0).stdout(*b"2 passed in 0.1s\n")],
+        ),
+        (
+            Arc::new(CommandAcceptance::cargo_test("tests/a.rs", "…", 2).unwrap()),
+            vec![ExecReceipt::exited(0).stdout(
+                *b"running 2 tests\ntest result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 \
+                   filtered out; finished in 0.00s\n",
+            )],
         ),
         (
             Arc::new(cases(true).unwrap()),
