@@ -1,6 +1,7 @@
 //! The flags of the program.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use agent_loop::policy::ActionKind;
 use clap::{Parser, ValueEnum};
@@ -70,13 +71,20 @@ pub(crate) struct Flags {
     pub(crate) editable: Vec<String>,
 
     /// The command that checks the change: words with the quotes of a shell, and no shell.
+    ///
+    /// `cargo test` runs with `--no-fail-fast` and the toolchain of its sandbox (`--image rust:1`).
+    /// Each check builds anew: see `--check-limit`.
     #[arg(long, value_name = "CMD", requires = "task")]
     pub(crate) check: Option<String>,
 
     /// How many tests the check has to run. Default: as many as it runs before the change. Of a
-    /// command that is neither `unittest` nor `pytest` only the exit status counts.
+    /// command that is none of `unittest`, `pytest` and `cargo test` only the exit status counts.
     #[arg(long, value_name = "N", requires = "task", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) tests: Option<u32>,
+
+    /// How long a check may run, in seconds. A build counts, too.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    check_limit: u32,
 
     /// What the check may create or change in its copy of the files.
     #[arg(long, value_name = "PATH", requires = "task")]
@@ -99,6 +107,13 @@ pub(crate) struct Flags {
     /// folder of the evidence in any case.
     #[arg(long)]
     pub(crate) keep_on_failure: bool,
+}
+
+impl Flags {
+    /// How long a check may run.
+    pub(crate) fn check_limit(&self) -> Duration {
+        Duration::from_secs(self.check_limit.into())
+    }
 }
 
 /// A kind of action that a person decides about.

@@ -219,10 +219,17 @@ async fn attempt(
             .policy(Rules::new().ask_before(kinds))
             .approver(TerminalApprover::stdin());
     }
+    if let Some(system) = job.system {
+        attempt = attempt.system_prompt(system);
+    }
     let outcome = attempt
         .order(job.order)
         .allow_checks(flags.allow_checks)
-        .budget(Budget::default().turns(flags.turns))
+        .budget(
+            Budget::default()
+                .turns(flags.turns)
+                .check_limit(flags.check_limit()),
+        )
         .record_in(folder)
         .provisioned_in(provision)
         .observer(show::Turns)

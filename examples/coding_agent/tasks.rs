@@ -21,6 +21,16 @@ const TESTS: &str = include_str!("fixture/test_amounts.py");
 /// How many checks the tests are.
 const COUNT: u32 = 4;
 
+/// What a model is told at the start where the task is a crate. The default is about Python.
+const OF_CRATES: &str = r#"You repair a small Rust crate. Answer every turn with one JSON action and nothing else.
+read shows a file. write replaces a whole file with content. check runs the tests. finish ends the work; it is accepted only after a check has passed.
+The actions look like this:
+{"step": {"action": "read", "path": "src/area.rs"}}
+{"step": {"action": "write", "path": "src/area.rs", "content": "pub fn area(w: u32, h: u32) -> u32 {\n    w * h\n}\n", "done": true}}
+{"step": {"action": "check"}}
+{"step": {"action": "finish"}}
+"#;
+
 /// The most files of a task, and the most bytes of one.
 const MOST_FILES: usize = 1000;
 const MOST_BYTES: u64 = 1 << 20;
@@ -33,6 +43,8 @@ pub(crate) struct Job {
     pub(crate) paths: Paths,
     pub(crate) acceptance: Arc<dyn Acceptance>,
     pub(crate) order: Order,
+    /// What the model is told at the start, if not the default.
+    pub(crate) system: Option<&'static str>,
     /// The check, where the number of its tests is not known yet.
     uncounted: Option<Uncounted>,
 }
@@ -54,7 +66,8 @@ impl Job {
     }
 
     fn amounts(flags: &Flags) -> Result<Self> {
-        let mut acceptance = UnittestAcceptance::new("test_amounts.py", TESTS, COUNT)?;
+        let acceptance = UnittestAcceptance::new("test_amounts.py", TESTS, COUNT)?;
+        let mut acceptance = acceptance.limit(flags.check_limit());
         if flags.place.local {
             acceptance = acceptance.search_path(local_search_path());
         }
@@ -67,6 +80,7 @@ impl Job {
             paths: Paths::editable(["amounts.py"])?.readable(["test_amounts.py"])?,
             acceptance: Arc::new(acceptance),
             order: Order::Forced,
+            system: None,
             uncounted: None,
         })
     }
@@ -102,10 +116,14 @@ impl Job {
         let argv = shlex::split(check).filter(|argv| !argv.is_empty());
         let argv = argv.with_context(|| format!("--check {check:?}: a quote does not end"))?;
         let counter = counter(&argv);
-        let mut acceptance = CommandAcceptance::new(argv)
-            // A cache beside the code would be a file that the check left behind.
-            .variable("PYTHONDONTWRITEBYTECODE", "1")
-            .variable("PYTHONPYCACHEPREFIX", "../cache");
+        let mut acceptance = match counter {
+            Counter::Libtest => cargo(argv)?,
+            _ => CommandAcceptance::new(argv)
+                // A cache beside the code would be a file that the check left behind.
+                .variable("PYTHONDONTWRITEBYTECODE", "1")
+                .variable("PYTHONPYCACHEPREFIX", "../cache"),
+        };
+        acceptance = acceptance.limit(flags.check_limit());
         for path in &flags.may_change {
             acceptance = acceptance.may_change(path)?;
         }
@@ -115,8 +133,8 @@ impl Job {
         let mut uncounted = None;
         match (counter, flags.tests) {
             (Counter::None, Some(_)) => bail!(
-                "--tests: only `unittest` and `pytest` say how many tests ran, and --check runs \
-                 neither"
+                "--tests: only `unittest`, `pytest` and `cargo test` say how many tests ran, and \
+                 --check runs none of them"
             ),
             (Counter::None, None) => {}
             (counter, Some(tests)) => acceptance = acceptance.counted_by(counter, tests),
@@ -137,6 +155,7 @@ impl Job {
             },
             paths: paths.readable(readable)?,
             acceptance: Arc::new(acceptance),
+            system: (counter == Counter::Libtest).then_some(OF_CRATES),
             uncounted,
         })
     }
@@ -198,8 +217,8 @@ fn named(folder: &Path) -> Result<String> {
     Ok(name)
 }
 
-/// The files of a task, in the order of their names. What a version control or Python keeps for
-/// itself is left out.
+/// The files of a task, in the order of their names. What a version control, Python or cargo keeps
+/// for itself is left out.
 fn files(root: &Path) -> Result<Vec<(RelPath, File)>> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -216,7 +235,10 @@ fn files(root: &Path) -> Result<Vec<(RelPath, File)>> {
             }
             let shown = path.display();
             if kind.is_dir() {
-                folders.push(path);
+                // As cargo marks the folder of its results.
+                if !path.join("CACHEDIR.TAG").is_file() {
+                    folders.push(path);
+                }
             } else if kind.is_file() {
                 let len = entry.metadata()?.len();
                 ensure!(
@@ -238,6 +260,21 @@ fn files(root: &Path) -> Result<Vec<(RelPath, File)>> {
     Ok(files)
 }
 
+/// `cargo test`, with the toolchain of its sandbox and the results beside the code.
+fn cargo(mut argv: Vec<String>) -> Result<CommandAcceptance> {
+    // It would leave out the programs that come after one that fails, and they are counted before
+    // the change.
+    if !argv.iter().any(|word| word == "--no-fail-fast") {
+        let at = argv.iter().position(|word| word == "test").unwrap_or(0);
+        argv.insert(at + 1, "--no-fail-fast".to_owned());
+    }
+    Ok(CommandAcceptance::new(argv)
+        .variable("CARGO_TARGET_DIR", "../cache")
+        .variable("CARGO_TERM_COLOR", "never")
+        .may_change("Cargo.lock")?
+        .inherit(["PATH", "RUSTUP_HOME", "CARGO_HOME"])?)
+}
+
 /// Who counts the results of this command.
 fn counter(argv: &[String]) -> Counter {
     let runs = |name: &str| {
@@ -245,6 +282,7 @@ fn counter(argv: &[String]) -> Counter {
             .any(|word| word == name || word.ends_with(&format!("/{name}")))
     };
     match (runs("pytest"), runs("unittest")) {
+        _ if runs("cargo") && argv.iter().any(|word| word == "test") => Counter::Libtest,
         (true, _) => Counter::Pytest,
         (_, true) => Counter::Unittest,
         _ => Counter::None,
