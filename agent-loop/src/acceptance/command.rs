@@ -207,7 +207,7 @@ impl CommandAcceptance {
     /// [inherited](Self::inherit). Each check builds from nothing, within [`limit`](Self::limit), 30 s
     /// by default. Without a network, dependencies have to be in `CARGO_HOME` or among the files.
     /// A lock file that is missing is made, and may be; where the place isolates it cannot be, so a
-    /// crate needs its `Cargo.lock` there.
+    /// crate needs its `Cargo.lock` there, as cargo writes it.
     ///
     /// The level is [`Level::Counted`]. The code under test runs in the process that reports, and
     /// before that its build script and its procedural macros do in those that build: one that

@@ -336,7 +336,7 @@ impl SandboxWorkspace {
         let made = self.fs().mkdir(&root).await;
         self.answered(made)
             .map_err(|error| self.read_failed(&error))?;
-        Ok(place)
+        place.with_folders().await
     }
 
     async fn remove_folder(&self) -> Result<(), Error> {
@@ -358,7 +358,10 @@ impl SandboxWorkspace {
     fn folder_of(&self, id: &RequestId) -> Result<(AbsPath, AbsPath), WorkspaceError> {
         let refused = |error| WorkspaceError::Refused(Private::from_error(&error));
         let beside = self.next_to(".checks")?;
-        let root = beside.join(id.as_str()).map_err(refused)?;
+        // A colon ends a path in `PATH` and its like, so there are programs that cannot run below a
+        // folder with one, cargo among them. An id has no `+`.
+        let root = beside.join(&id.as_str().replace(':', "+"));
+        let root = root.map_err(refused)?;
         Ok((beside, root))
     }
 

@@ -431,6 +431,31 @@ async fn a_fresh_sandbox_runs_commands_as_a_user_who_cannot_change_what_was_put(
 }
 
 #[tokio::test]
+async fn a_folder_in_a_sandbox_that_isolates_has_a_home_and_a_cache_for_the_command() {
+    let Place { server, client, .. } = &place().await;
+    let spec = SandboxSpec::image("python:3.12-slim");
+    let places = SandboxWorkspaces::new(client.clone(), server.project().clone(), spec);
+    let sandbox = places.fresh(&id("t-1.1.1")).await.unwrap();
+    let folder = sandbox.fresh_dir(&id("a:t-1.2.1")).await.unwrap();
+    assert!(folder.capabilities().other_uid);
+    let call = id("t-1.2.1");
+    let file = File::new("fixture");
+    let (name, absent) = (path("work/t.py"), Precondition::Absent);
+    let put = folder.put(&call, &name, &file, absent).await;
+    put.unwrap();
+    // Nor has its path a colon, which would end it in `PATH` and its like.
+    let line = "case $PWD in *:*) exit 1; esac; echo x >new; echo h >../home/h && echo c >../cache/c && mkdir ../cache/more";
+    let spec = ExecSpec::new(["sh", "-c", line]).dir(path("work"));
+    let receipt = folder.exec(&call, &spec).await.unwrap();
+    assert_eq!(receipt.exit_code, Some(0), "{receipt:?}");
+    let files = folder.list().await.unwrap();
+    let names: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(names, ["cache/c", "home/h", "work/t.py"]);
+    assert!(folder.stop().await.is_requested());
+    sandbox.stop().await;
+}
+
+#[tokio::test]
 async fn a_fresh_sandbox_is_found_again_by_what_was_said_of_it_and_ended() {
     let Place { server, client, .. } = &place().await;
     let places = || {

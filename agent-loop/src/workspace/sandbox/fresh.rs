@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt as _};
 use polyaxon_client::runs::RunStatus;
 use polyaxon_client::{Client, Effect, ProjectRef, RunUuid};
-use polyaxon_sandbox::{Exec, SandboxClient, SandboxSpec, Sandboxes};
+use polyaxon_sandbox::{Exec, ExecResult, SandboxClient, SandboxSpec, Sandboxes};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
@@ -306,11 +306,17 @@ impl OtherUser {
         ]
     }
 
-    /// Gives the user a home and a cache, and tries what it must not be able to do.
+    /// Gives the user a home and a cache in the working folder, in which it can make nothing itself.
+    fn folders(self) -> String {
+        let user = self.id;
+        format!("mkdir -m 700 home cache && chown {user}:{user} home cache")
+    }
+
+    /// Gives the user its folders, and tries what it must not be able to do.
     fn trial(self) -> String {
-        let (user, run) = (self.id, self.prefix().join(" "));
+        let (user, run, folders) = (self.id, self.prefix().join(" "), self.folders());
         format!(
-            "set -e; chmod 755 .; mkdir -m 700 home cache; chown {user}:{user} home cache; \
+            "set -e; chmod 755 .; {folders}; \
              echo kept >.trial; here=$PWD; \
              test \"$({run} id -u)\" = {user}; \
              if {run} sh -c 'echo x >.trial' 2>/dev/null; then exit 1; fi; \
@@ -349,6 +355,17 @@ impl OtherUser {
 }
 
 impl SandboxWorkspace {
+    /// Gives the user of the commands, if they have one of their own, its folders in this new place.
+    pub(super) async fn with_folders(self) -> Result<Self, WorkspaceError> {
+        if let Some(user) = self.isolation {
+            let made = Exec::shell(user.folders()).workdir(self.root.as_str());
+            let made = self.answered(self.sandbox.process().exec(&made).await);
+            let made = made.and_then(ExecResult::ensure_success);
+            made.map_err(|error| self.read_failed(&error))?;
+        }
+        Ok(self)
+    }
+
     /// The same folder, made, with commands that run as a user of their own where that is possible.
     async fn isolated(mut self) -> Result<Self, WorkspaceError> {
         let made = self.fs().mkdir(&self.root).await;
