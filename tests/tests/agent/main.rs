@@ -15,6 +15,7 @@ mod killed;
 mod paths;
 mod replies;
 mod rules;
+mod rust;
 mod suite_killed;
 mod suites;
 mod verification;
