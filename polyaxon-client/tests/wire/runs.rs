@@ -245,3 +245,23 @@ async fn a_submitted_run_that_cannot_be_looked_at_is_there_all_the_same() {
     assert_eq!(run, run_uuid());
     assert_eq!(source.status().map(|status| status.as_u16()), Some(404));
 }
+
+#[tokio::test]
+async fn only_the_open_source_edition_says_that_it_is_one() {
+    let table = [
+        (json!({"dist": "ce", "version": "2.13.0"}), true),
+        (json!({"dist": "ee"}), false),
+        (json!({"dist": null}), false),
+        (json!({}), false),
+    ];
+    for (installation, is_community) in table {
+        let server = server().await;
+        Mock::given(path("/base/api/v1/installation"))
+            .respond_with(ResponseTemplate::new(200).set_body_json(&installation))
+            .mount(&server)
+            .await;
+        let runs = client_of(&format!("{}/base", server.uri())).runs(&project());
+        let said = runs.is_community_server().await.unwrap();
+        assert_eq!(said, is_community, "{installation}");
+    }
+}

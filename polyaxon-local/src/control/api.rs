@@ -84,11 +84,13 @@ async fn guard(State(control): Api, request: Request, next: Next) -> Response {
     Problem::detail(StatusCode::UNAUTHORIZED, problem).into_response()
 }
 
+/// It answers as the open-source edition does, so it says that it is that one: clients decide by it
+/// what answers mean, a 405 for one, which there is a database that is locked.
 async fn installation(State(control): Api) -> Json<Value> {
     Json(json!({
         "key": control.key(),
         "version": env!("CARGO_PKG_VERSION"),
-        "dist": "polyaxon-local",
+        "dist": "ce",
         "mode": "sandbox",
     }))
 }

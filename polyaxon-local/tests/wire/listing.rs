@@ -282,4 +282,5 @@ async fn projects_are_listed_by_owner_and_read_whole() {
         (200, &json!("sandbox"))
     );
     assert_eq!(installation["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(installation["dist"], "ce");
 }

@@ -55,6 +55,21 @@ async fn a_server_in_trouble_for_a_while_gets_everything_in_the_end() {
 }
 
 #[tokio::test]
+async fn a_405_is_waited_for_where_the_server_says_that_it_is_the_open_source_one() {
+    let stage = Stage::new().await;
+    let run = stage.start().await;
+    run.flush().await.unwrap();
+    // The installation answers, so what the 405 means is known before it is over.
+    let busy = FaultRule::new(Fault::Busy).path("*/runs/*");
+    stage.server.faults().add(busy.times(40));
+    run.log_inputs([("a", 1)]).unwrap();
+    drop(run.end().await.unwrap().ensure_complete().unwrap());
+    assert_eq!(stage.server.faults().applied(), 40);
+    let found = stage.get(run.uuid()).await;
+    assert_eq!(found.inputs, Some(json!({"a": 1})));
+}
+
+#[tokio::test]
 async fn a_server_that_is_gone_at_the_end_leaves_a_run_that_can_be_pushed() {
     let stage = Stage::new().await;
     let limit = Duration::from_secs(4);
