@@ -319,9 +319,7 @@ impl CommandAcceptance {
         mut self,
         names: impl IntoIterator<Item = S>,
     ) -> Result<Self, InvalidVariable> {
-        for name in names {
-            self.inherit.insert(VariableName::try_from(name.into())?);
-        }
+        self.inherit.extend(VariableName::all(names)?);
         Ok(self)
     }
 

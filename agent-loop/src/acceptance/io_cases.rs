@@ -10,7 +10,10 @@ use serde_json::Value;
 
 use self::expected::Told;
 use super::counted::{not_started, timed_out};
-use super::{Acceptance, At, CheckPlan, Description, Evidence, Level, Stage, Verdict, recipe};
+use super::{
+    Acceptance, At, CheckPlan, Description, Evidence, InvalidVariable, Level, Stage, VariableName,
+    Verdict, recipe,
+};
 use crate::digest::Digest;
 use crate::manifest::File;
 use crate::path::{InvalidPath, RelPath};
@@ -61,6 +64,8 @@ pub struct IoCases {
     pub(crate) program: Program,
     pub(crate) cases: Vec<IoCase>,
     pub(crate) fixtures: Vec<(RelPath, File)>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) inherit: BTreeSet<VariableName>,
     search_path: String,
     #[serde(with = "serde_as::millis", rename = "limit_ms")]
     pub(crate) limit: Duration,
@@ -203,6 +208,7 @@ impl IoCases {
             program,
             cases,
             fixtures: Vec::new(),
+            inherit: BTreeSet::new(),
             search_path: recipe::SEARCH_PATH.to_owned(),
             limit: recipe::LIMIT,
             at: At::Here,
@@ -229,8 +235,33 @@ impl IoCases {
         Ok(self)
     }
 
+    /// Takes variables over from the environment that the place gives its commands, as
+    /// [`CommandAcceptance::inherit`](super::CommandAcceptance::inherit) does. Default: none.
+    ///
+    /// # Errors
+    /// Where a name is none: letters, digits and `_`, and no digit first.
+    ///
+    /// # Examples
+    /// ```
+    /// use agent_loop::acceptance::{Expected, IoCase, IoCases};
+    ///
+    /// // A crate, with the toolchain of its place, built for each case beside the code.
+    /// let run = ["cargo", "run", "--quiet", "--offline", "--target-dir", "../cache"];
+    /// let sum = IoCase::input("two", "1 2\n", Expected::text("3"));
+    /// let cases = IoCases::command(run, [sum])?.inherit(["PATH", "RUSTUP_HOME", "CARGO_HOME"])?;
+    /// assert!(cases.inherit(["CARGO-HOME"]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn inherit<S: Into<String>>(
+        mut self,
+        names: impl IntoIterator<Item = S>,
+    ) -> Result<Self, InvalidVariable> {
+        self.inherit.extend(VariableName::all(names)?);
+        Ok(self)
+    }
+
     /// Where programs are looked for, as in `PATH`. Default: the folders of a Linux image,
-    /// `/usr/local` first.
+    /// `/usr/local` first. Of no use where `PATH` is [inherited](Self::inherit).
     #[must_use]
     pub fn search_path(mut self, path: impl Into<String>) -> Self {
         self.search_path = path.into();
@@ -253,7 +284,7 @@ impl IoCases {
     }
 
     fn stage(&self, argv: impl IntoIterator<Item = String>, stdin: Vec<u8>) -> Stage {
-        let command = recipe::clean(&self.search_path, &BTreeSet::new(), [], argv);
+        let command = recipe::clean(&self.search_path, &self.inherit, [], argv);
         let spec = ExecSpec::new(command)
             .stdin(stdin)
             .limit(self.limit)

@@ -27,6 +27,14 @@ impl VariableName {
         names.map(|name| Self(name.to_owned())).into()
     }
 
+    /// All of them, or the first that is none.
+    pub(super) fn all<S: Into<String>>(
+        names: impl IntoIterator<Item = S>,
+    ) -> Result<BTreeSet<Self>, InvalidVariable> {
+        let names = names.into_iter().map(|name| Self::try_from(name.into()));
+        names.collect()
+    }
+
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }

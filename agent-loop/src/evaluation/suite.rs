@@ -63,7 +63,7 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// |---|---|---|
 /// | `tests` | `path`, `count`: a file of Python's `unittest`, and how many tests have to run | [`UnittestAcceptance`] |
 /// | `command` | `argv`; `counter` (`unittest`, `pytest`, `libtest` for `cargo test`) with `tests`, how many have to run; `variables`, an object; `inherit`, a list of names of variables that are taken over from the place; `dir`; `may_change`, a list of paths; `limit_ms` | [`CommandAcceptance`] |
-/// | `io_cases` | `command`, the program with its arguments, or `python`, an object with `file` and `function`; `cases`; `limit_ms` | [`IoCases`] |
+/// | `io_cases` | `command`, the program with its arguments, or `python`, an object with `file` and `function`; `cases`; `inherit`, as above; `limit_ms` | [`IoCases`] |
 ///
 /// Each of them can have `"fresh": true`, to run in a fresh place as well, which [`Level::Isolated`]
 /// needs. The limit of an attempt for its checks applies beside `limit_ms`, and programs are looked

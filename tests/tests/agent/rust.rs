@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use agent_loop::acceptance::{CommandAcceptance, Counter};
+use agent_loop::acceptance::{CommandAcceptance, Counter, Expected, IoCase, IoCases};
 use agent_loop::evaluation::{Candidate, Decision, Evaluation, Suite};
 use agent_loop::workspace::{SandboxWorkspace, SandboxWorkspaces};
 use agent_loop::{Acceptance, Attempt, Budget, Level, Outcome, Paths, ScriptedModel, Task};
@@ -313,6 +313,50 @@ async fn what_only_looks_right_is_stopped_as_far_as_the_level_claims() {
         seen += 1;
     }
     assert_eq!(seen, 2 * routes().len());
+}
+
+/// The program of the crate, with answers that never leave the controller.
+fn from_outside() -> IoCases {
+    let main = "use std::io::Read as _;\n\nfn main() {\n    let mut text = String::new();\n    \
+        std::io::stdin().read_to_string(&mut text).unwrap();\n    \
+        let n: Vec<i32> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();\n    \
+        println!(\"{}\", clamp::clamp(n[0], n[1], n[2]));\n}\n";
+    let run = [
+        "cargo",
+        "run",
+        "--quiet",
+        "--offline",
+        "--target-dir",
+        "../cache",
+    ];
+    let cases = [("0 1 3", "1"), ("2 1 3", "2"), ("4711 1 3", "3")];
+    let cases = cases.map(|(input, answer)| IoCase::input(input, input, Expected::text(answer)));
+    IoCases::command(run, cases)
+        .unwrap()
+        .inherit(["PATH", "RUSTUP_HOME", "CARGO_HOME"])
+        .unwrap()
+        .fixture("src/main.rs", main)
+        .unwrap()
+        .limit(LIMIT)
+}
+
+#[tokio::test]
+async fn a_crate_that_is_judged_from_outside_has_no_use_for_what_only_looks_right() {
+    let local = LocalSandbox::start().await;
+    let right = attempt(&local, from_outside(), true, FIX).await;
+    assert!(right.is_accepted(), "{}: {:?}", right.end, right.checks);
+    assert_eq!(right.acceptance.level, Some(Level::OutsideValues));
+    assert_eq!(right.checks[0].summary, "3 cases passed");
+    // These have passed where the tests of the crate were counted.
+    let passed = |route: &Route| route.verdicts[1] == "pass";
+    let passed: Vec<Route> = routes().into_iter().filter(passed).collect();
+    assert_eq!(passed.len(), 2);
+    for route in passed {
+        let outcome = attempt(&local, from_outside(), true, &route.source).await;
+        let checks = &outcome.checks;
+        assert_eq!(checks[0].verdict, "fail", "{}: {checks:?}", route.name);
+        assert!(!outcome.is_accepted(), "{}", route.name);
+    }
 }
 
 #[tokio::test]

@@ -136,6 +136,29 @@ fn cases_that_cannot_be_run_are_refused() {
 }
 
 #[test]
+fn what_is_inherited_is_in_the_plan_by_its_names() {
+    let cases = || {
+        IoCases::command(["p"], [IoCase::input("a", "1", Expected::text("1"))])
+            .unwrap()
+            .search_path("/x")
+    };
+    let argv = |cases: &IoCases| cases.plan("cases").unwrap().stages[0].spec.argv.join(" ");
+    assert_eq!(argv(&cases()), "env -i PATH=/x LANG=C.UTF-8 HOME=../home p");
+    let inherits = cases().inherit(["PATH"]).unwrap();
+    assert_eq!(
+        argv(&inherits),
+        "sh -c exec env -i LANG=C.UTF-8 HOME=../home ${PATH+PATH=\"$PATH\"} \"$@\" sh p"
+    );
+    let error = cases().inherit(["A", "B C"]).unwrap_err();
+    assert_eq!(error.name, "B C");
+    let described = serde_json::to_value(&inherits).unwrap();
+    assert_eq!(described["inherit"], json!(["PATH"]));
+    let again: IoCases = serde_json::from_value(described).unwrap();
+    assert_eq!(again, inherits);
+    assert_eq!(serde_json::to_value(cases()).unwrap().get("inherit"), None);
+}
+
+#[test]
 fn a_description_gives_the_same_cases_back() {
     let bytes = IoCases::command(
         ["a"],

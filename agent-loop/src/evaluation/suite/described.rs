@@ -104,6 +104,7 @@ fn command(of: &CommandAcceptance) -> Check {
 fn io_cases(of: &IoCases) -> Check {
     let mut io = Io {
         cases: of.cases.iter().map(Answer::from).collect(),
+        inherit: of.inherit.clone(),
         limit_ms: Some(millis::whole(of.limit)),
         fresh: of.at == At::Fresh,
         ..Io::default()

@@ -80,6 +80,8 @@ pub(crate) struct Io {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) python: Option<Function>,
     pub(crate) cases: Vec<Answer>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) inherit: BTreeSet<VariableName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) limit_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -381,6 +383,7 @@ impl Io {
             (Some(_), Some(_)) => return Err(problem("", &"it has both command and python")),
         };
         let mut acceptance = acceptance.map_err(|error: InvalidCases| problem(".cases", &error))?;
+        acceptance.inherit.clone_from(&self.inherit);
         if let Some(limit) = limit(self.limit_ms).map_err(|what| problem("", &what))? {
             acceptance = acceptance.limit(limit);
         }

@@ -266,6 +266,10 @@ fn what_a_check_cannot_be_is_told_with_its_member() {
             "command.inherit[1] is not what a suite has there: \"A B\" cannot be inherited",
         ),
         (
+            json!({"io_cases": {"command": ["p"], "cases": [], "inherit": ["1A"]}}),
+            "io_cases.inherit[0] is not what a suite has there: \"1A\" cannot be inherited",
+        ),
+        (
             command(json!({"variables": {"A=B": ""}})),
             "command.variables: \"A=B\" cannot be the name of one",
         ),
