@@ -70,11 +70,13 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// for where the evaluation says, or where the place says if `PATH` is inherited. A crate needs its
 /// `Cargo.lock`, as cargo writes it: in a sandbox that isolates it cannot be made.
 ///
-/// A case of `io_cases` has a `name`; `input`, a text, or `call`, a list of arguments; `expected`; and `"shown": true` where the candidate may see it when it fails. `expected` is
+/// A case of `io_cases` has a `name`; `input`, a text, or `call`, a list of arguments; `expected`;
+/// and `"shown": true` where the candidate may see it when it fails. `expected` is
 /// `{"text": "3"}`, `{"json": [1, 2]}`, `{"bytes": {"base64": "/w=="}}`,
 /// `{"json_within": {"value": 0.1, "absolute": 1e-9, "relative": 0}}`, and of functions also
 /// `{"typed": {"of_type": "Decimal", "text": "1.50"}}` and `{"raised": "ValueError"}`; see
-/// [`Expected`]. It stays where `task.json` is: no file, no input and no argument of a sandbox has it.
+/// [`Expected`]. It stays where `task.json` is: no file, no input and no argument of a sandbox has
+/// it.
 ///
 /// # Examples
 /// A case with a command, one with inputs and answers, and one with tests of Python:

@@ -25,11 +25,8 @@ pub(crate) struct Client {
 impl Client {
     /// Creates a sandbox at `url` and waits until it runs.
     pub(crate) async fn sandbox(url: &str, token: &str) -> Self {
-        // reqwest is built without a TLS provider of its own; nothing here uses TLS.
-        let _already = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().no_proxy().timeout(LIMIT);
         let mut client = Self {
-            http: http.build().unwrap(),
+            http: http(),
             url: url.to_owned(),
             token: token.to_owned(),
             run: String::new(),
@@ -50,6 +47,14 @@ impl Client {
             }
             assert!(begun.elapsed() < LIMIT, "{statuses}");
             tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// A client of the same sandbox, with connections that are gone when it is dropped.
+    pub(crate) fn with_own_connections(&self) -> Self {
+        Self {
+            http: http(),
+            ..self.clone()
         }
     }
 
@@ -92,6 +97,13 @@ impl Client {
         let (status, answer) = reply(self.at(Method::POST, &stop).json(&json!({}))).await;
         assert!(status.is_success(), "{answer}");
     }
+}
+
+fn http() -> reqwest::Client {
+    // reqwest is built without a TLS provider of its own; nothing here uses TLS.
+    let _already = rustls::crypto::ring::default_provider().install_default();
+    let http = reqwest::Client::builder().no_proxy().timeout(LIMIT);
+    http.build().unwrap()
 }
 
 pub(crate) async fn reply(request: RequestBuilder) -> (StatusCode, Value) {
