@@ -42,8 +42,11 @@ fn until_ended(child: BorrowedFd<'_>, limit: Option<&Timespec>) {
     let _interrupted = poll(&mut [PollFd::from_borrowed_fd(child, PollFlags::IN)], limit);
 }
 
-/// Whether it has ended, and was waited for now; an error where somebody else has done that.
-fn is_gone(child: BorrowedFd<'_>) -> io::Result<bool> {
+/// Whether it has ended, and was waited for now, without blocking.
+///
+/// # Errors
+/// What the system says: somebody else has waited for it.
+pub(crate) fn is_gone(child: BorrowedFd<'_>) -> io::Result<bool> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
     Ok(waitid(WaitId::PidFd(child), options)?.is_some())
 }

@@ -9,7 +9,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::{Entry, default_signals, exit_now, fork, hide, keep_only, kept, raw, tell};
@@ -201,18 +201,11 @@ impl Init {
         let Some(handle) = &self.handle else {
             return Ok(true);
         };
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        match waitid(WaitId::PidFd(handle.as_fd()), options) {
-            Ok(None) => Ok(false),
-            Ok(Some(_)) => {
-                self.handle = None;
-                Ok(true)
-            }
-            Err(error) => {
-                self.handle = None;
-                Err(error.into())
-            }
+        let gone = killed::is_gone(handle.as_fd());
+        if !matches!(gone, Ok(false)) {
+            self.handle = None;
         }
+        gone
     }
 }
 
