@@ -268,11 +268,7 @@ fn cargo(mut argv: Vec<String>) -> Result<CommandAcceptance> {
         let at = argv.iter().position(|word| word == "test").unwrap_or(0);
         argv.insert(at + 1, "--no-fail-fast".to_owned());
     }
-    Ok(CommandAcceptance::new(argv)
-        .variable("CARGO_TARGET_DIR", "../cache")
-        .variable("CARGO_TERM_COLOR", "never")
-        .may_change("Cargo.lock")?
-        .inherit(["PATH", "RUSTUP_HOME", "CARGO_HOME"])?)
+    Ok(CommandAcceptance::cargo(argv)?)
 }
 
 /// Who counts the results of this command.

@@ -94,7 +94,7 @@ pub struct PlaceFlags {
     #[arg(long, value_name = "OWNER/PROJECT", required_unless_present = "local")]
     pub project: Option<ProjectRef>,
 
-    /// The image of the sandboxes; it must have python3.
+    /// The image of the sandboxes; it must have what the checks need.
     #[arg(long, default_value = "python:3.12-slim")]
     pub image: String,
 }

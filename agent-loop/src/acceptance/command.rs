@@ -246,14 +246,35 @@ impl CommandAcceptance {
         if count == 0 {
             return Err(InvalidTests::NoTests(path));
         }
-        let mut acceptance = Self::new(["cargo", "test", "--offline", "--test", name])
+        let mut acceptance = Self::cargo(["cargo", "test", "--offline", "--test", name])?
             .named("unit")
-            .counted_by(Counter::Libtest, count)
-            .variable("CARGO_TARGET_DIR", "../cache")
-            .variable("CARGO_TERM_COLOR", "never");
-        acceptance.inherit = VariableName::of_cargo();
-        acceptance.may_change.push(RelPath::parse("Cargo.lock")?);
+            .counted_by(Counter::Libtest, count);
         acceptance.fixtures.push((path, File::new(tests)));
+        Ok(acceptance)
+    }
+
+    /// `argv`, a command of cargo's, with the toolchain of its place: `PATH`, `RUSTUP_HOME` and
+    /// `CARGO_HOME` are [inherited](Self::inherit). What it builds is in `../cache`, so that nothing
+    /// is left in the copy but a lock file that was missing.
+    ///
+    /// # Errors
+    /// None in practice: the path is that of the lock file.
+    ///
+    /// # Examples
+    /// ```
+    /// use agent_loop::acceptance::CommandAcceptance;
+    /// use agent_loop::{Acceptance, Level};
+    ///
+    /// let lint = CommandAcceptance::cargo(["cargo", "clippy", "--", "-D", "warnings"])?;
+    /// assert_eq!(lint.plan("check").unwrap().level, Level::ExitCode);
+    /// # Ok::<(), agent_loop::InvalidPath>(())
+    /// ```
+    pub fn cargo<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Result<Self, InvalidPath> {
+        let mut acceptance = Self::new(argv)
+            .variable("CARGO_TARGET_DIR", "../cache")
+            .variable("CARGO_TERM_COLOR", "never")
+            .may_change("Cargo.lock")?;
+        acceptance.inherit = VariableName::of_cargo();
         Ok(acceptance)
     }
 

@@ -181,15 +181,18 @@ fn counted() -> CommandAcceptance {
     tests.unwrap().limit(LIMIT)
 }
 
-/// The plain command, of which the exit status counts.
-fn by_exit_code() -> CommandAcceptance {
-    CommandAcceptance::new(["cargo", "test", "--offline", "--test", "clamp"])
-        .variable("CARGO_TARGET_DIR", "../cache")
-        .inherit(["PATH", "RUSTUP_HOME", "CARGO_HOME"])
-        .unwrap()
+/// The tests, run by this command.
+fn by(argv: &[&str]) -> CommandAcceptance {
+    let command = CommandAcceptance::cargo(argv.iter().copied()).unwrap();
+    command
         .fixture("tests/clamp.rs", TESTS)
         .unwrap()
         .limit(LIMIT)
+}
+
+/// The plain command, of which the exit status counts.
+fn by_exit_code() -> CommandAcceptance {
+    by(&["cargo", "test", "--offline", "--test", "clamp"])
 }
 
 #[tokio::test]
@@ -364,16 +367,7 @@ async fn a_proposal_that_ignores_its_unit_tests_is_told_that_they_did_not_pass()
     let local = LocalSandbox::start().await;
     let tests = "\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn low() {\n        \
         assert_eq!(super::clamp(0, 1, 3), 1);\n    }\n}\n";
-    let acceptance = || {
-        CommandAcceptance::new(["cargo", "test", "--offline"])
-            .counted_by(Counter::Libtest, 3)
-            .variable("CARGO_TARGET_DIR", "../cache")
-            .inherit(["PATH", "RUSTUP_HOME", "CARGO_HOME"])
-            .unwrap()
-            .fixture("tests/clamp.rs", TESTS)
-            .unwrap()
-            .limit(LIMIT)
-    };
+    let acceptance = || by(&["cargo", "test", "--offline"]).counted_by(Counter::Libtest, 3);
     let right = attempt(&local, acceptance(), true, &format!("{FIX}{tests}")).await;
     assert!(right.is_accepted(), "{}: {:?}", right.end, right.checks);
     let ignored = tests.replace("#[test]", "#[test]\n    #[ignore]");
