@@ -81,6 +81,9 @@ pub struct CaseReport {
     /// How often the try went on in another program, after the one before was ended.
     #[serde(default)]
     pub resumed: u32,
+    /// Why a try that was broken off did not go on. Its evidence does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_resumed: Option<String>,
     /// Where the evidence is, below the folder of the evaluation.
     pub folder: String,
     /// The digest of the whole suite.
@@ -195,6 +198,11 @@ impl Earlier {
     }
 }
 
+/// Why a try that was `broken` off does not count, where it could not go on.
+pub(super) fn broken_for_good(broken: &str, not_resumed: &str) -> String {
+    format!("{broken}; it was not resumed: {not_resumed}")
+}
+
 /// Which try of which case it is about.
 #[derive(Clone, Debug)]
 pub(super) struct About<'a> {
@@ -242,6 +250,7 @@ impl CaseReport {
             case: case.id().to_owned(),
             attempt,
             resumed: 0,
+            not_resumed: None,
             folder: format!("{candidate}/{}/{attempt}", case.id()),
             case_set_revision,
             case_revision: case.digest(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::candidate::Candidate;
-use super::case_report::{CaseReport, Decision, Earlier};
+use super::case_report::{CaseReport, Decision, Earlier, broken_for_good};
 use super::error::{EvaluationError, whole};
 use super::run::Again;
 use super::suite::{self, Case, SuiteRef};
@@ -158,9 +158,9 @@ impl Tries<'_> {
                 Err(problem) => (Vec::new(), matches!(problem, RunProblem::Nothing)),
             };
             if why.is_open
-                && let Some(noted) = noted(&folder).filter(|noted| noted.starts_with(&why.text))
+                && let Some(not_resumed) = not_resumed(&folder)
             {
-                why.text = noted;
+                why.text = broken_for_good(&why.text, &not_resumed);
             }
             found.open = why.is_open.then(|| Open {
                 said: said(&folder),
@@ -275,9 +275,9 @@ fn said(folder: &Path) -> Option<Value> {
     serde_json::from_slice(&bytes).ok()
 }
 
-/// What was noted when a try was given up, `case.json`.
-fn noted(folder: &Path) -> Option<String> {
+/// Why a try was given up, from its `case.json`.
+fn not_resumed(folder: &Path) -> Option<String> {
     let bytes = fs::read(folder.join(CASE)).ok()?;
     let report: CaseReport = serde_json::from_slice(&bytes).ok()?;
-    Some(report.observed)
+    report.not_resumed
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::made::{Made, made, panicked};
 use super::{Evaluation, Job, caught, try_id};
 use crate::error::Error;
-use crate::evaluation::case_report::{CaseReport, Earlier};
+use crate::evaluation::case_report::{CaseReport, Earlier, broken_for_good};
 use crate::evaluation::error::{EvaluationError, whole};
 use crate::evaluation::folder::Folder;
 use crate::journal::CorruptJournal;
@@ -29,8 +29,8 @@ impl Evaluation {
             match self.resume(job, identity).await? {
                 Ok(made) => return Ok(Some(made)),
                 Err(why) => {
-                    last.why = format!("{}; it was not resumed: {why}", last.why);
-                    self.note(job, &last)?;
+                    last.why = broken_for_good(&last.why, &why);
+                    self.note(job, &last, why)?;
                 }
             }
         }
@@ -44,9 +44,16 @@ impl Evaluation {
     }
 
     /// Keeps why a try was given up: its evidence does not tell.
-    fn note(&self, job: &Job<'_>, half: &Earlier) -> Result<(), EvaluationError> {
+    fn note(
+        &self,
+        job: &Job<'_>,
+        half: &Earlier,
+        not_resumed: String,
+    ) -> Result<(), EvaluationError> {
         let about = self.about(job.case, job.candidate, half.attempt, job.earlier.clone());
-        self.write(&CaseReport::not_evaluated(about, half.why.clone()))
+        let mut report = CaseReport::not_evaluated(about, half.why.clone());
+        report.not_resumed = Some(not_resumed);
+        self.write(&report)
     }
 
     /// What came of the try of `job` in its place; or why it does not go on.
