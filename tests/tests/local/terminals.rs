@@ -31,7 +31,7 @@ async fn a_consumer_that_does_not_read_is_detached_and_can_attach_again() {
     let mut pty = ptys.open(&Pty::new(["sh", "-c", line])).await.unwrap();
     let given_up = async {
         while ptys.get(pty.pty_id()).await.unwrap().attached {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     timeout(LIMIT, given_up).await.unwrap();
