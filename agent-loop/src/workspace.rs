@@ -138,6 +138,18 @@ pub trait Workspace: Send + Sync {
     /// Lists everything with its digest. Links are reported and never followed.
     fn list(&self) -> BoxFuture<'_, Result<Manifest, WorkspaceError>>;
 
+    /// Lists what is below `folder`, with paths relative to it; nothing where it is no folder.
+    ///
+    /// A check lists its copy so, and not what its command has written beside it: a cache has more
+    /// and larger files than [`list`](Self::list) takes. A workspace that can read a part of itself
+    /// does it here; the default lists all and leaves out the rest.
+    fn list_below<'a>(
+        &'a self,
+        folder: &'a RelPath,
+    ) -> BoxFuture<'a, Result<Manifest, WorkspaceError>> {
+        Box::pin(async move { Ok(self.list().await?.below(folder.as_str())) })
+    }
+
     /// Writes a whole file, and the folders it is in, where `before` is true of what is there.
     fn put<'a>(
         &'a self,
@@ -475,6 +487,13 @@ macro_rules! forward {
 
             fn list(&self) -> BoxFuture<'_, Result<Manifest, WorkspaceError>> {
                 (**self).list()
+            }
+
+            fn list_below<'a>(
+                &'a self,
+                folder: &'a RelPath,
+            ) -> BoxFuture<'a, Result<Manifest, WorkspaceError>> {
+                (**self).list_below(folder)
             }
 
             fn put<'a>(

@@ -201,6 +201,13 @@ impl Kit<'_> {
         require(differences.is_empty(), || {
             format!("other than was put: {differences:?}")
         })?;
+        for folder in ["b", "b/d", "a.py", "c"] {
+            let below = place.list_below(&path(folder)?).await;
+            let below = below.map_err(|error| told(&error))?;
+            require(below == expected.below(folder), || {
+                format!("other than was put below {folder}: {below:?}")
+            })?;
+        }
         place.stop().await;
         Ok(true)
     }

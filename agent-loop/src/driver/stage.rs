@@ -167,7 +167,8 @@ impl Places<'_> {
     }
 
     async fn list(&self, place: &dyn Workspace) -> Result<Manifest, WorkspaceError> {
-        Ok(self.reading(place.list()).await?.below(COPY))
+        let copy = copy()?;
+        self.reading(place.list_below(&copy)).await
     }
 
     async fn exec(
@@ -230,6 +231,10 @@ enum Found {
     Unknown,
 }
 
+fn copy() -> Result<RelPath, WorkspaceError> {
+    RelPath::parse(COPY).map_err(|error| WorkspaceError::Refused(Private::from_error(&error)))
+}
+
 fn below_copy(path: &RelPath) -> Result<RelPath, WorkspaceError> {
     RelPath::parse(&format!("{COPY}/{path}"))
         .map_err(|error| WorkspaceError::Refused(Private::from_error(&error)))
@@ -239,8 +244,7 @@ fn below_copy(path: &RelPath) -> Result<RelPath, WorkspaceError> {
 fn in_copy(spec: &ExecSpec) -> Result<ExecSpec, WorkspaceError> {
     let folder = match &spec.dir {
         Some(dir) => below_copy(dir)?,
-        None => RelPath::parse(COPY)
-            .map_err(|error| WorkspaceError::Refused(Private::from_error(&error)))?,
+        None => copy()?,
     };
     Ok(spec.clone().dir(folder))
 }

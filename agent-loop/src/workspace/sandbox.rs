@@ -188,16 +188,15 @@ impl SandboxWorkspace {
         if stat.size > max {
             return Err(WorkspaceError::TooLarge(stat.size));
         }
-        self.bytes(path, max).await
+        self.bytes(&self.absolute(path.as_str())?, max).await
     }
 
     /// The bytes of what is known to be a regular file. Its size is only a hint, so it is counted.
-    async fn bytes(&self, path: &RelPath, max: u64) -> Result<Vec<u8>, WorkspaceError> {
-        let path = self.absolute(path.as_str())?;
+    async fn bytes(&self, path: &AbsPath, max: u64) -> Result<Vec<u8>, WorkspaceError> {
         let mut bytes = Vec::new();
         loop {
             let offset = bytes.len() as u64;
-            let page = self.answered(self.fs().read_range(&path, offset, PAGE).await);
+            let page = self.answered(self.fs().read_range(path, offset, PAGE).await);
             let page = page.map_err(|error| self.read_failed(&error))?;
             bytes.extend_from_slice(&page.bytes);
             if bytes.len() as u64 > max {
@@ -221,7 +220,11 @@ impl SandboxWorkspace {
         before: Precondition,
     ) -> Result<(), WorkspaceError> {
         let there = match self.regular(path).await? {
-            Some(_) => Some(Digest::of(&self.bytes(path, MOST_LISTED).await?)),
+            Some(_) => Some(Digest::of(
+                &self
+                    .bytes(&self.absolute(path.as_str())?, MOST_LISTED)
+                    .await?,
+            )),
             None => None,
         };
         let fits = match before {
@@ -259,7 +262,7 @@ impl SandboxWorkspace {
             let renamed = self.answered(self.fs().rename(&place, &target).await);
             renamed.map_err(|error| self.write_failed(&error))?;
         }
-        match self.bytes(path, MOST_LISTED).await {
+        match self.bytes(&target, MOST_LISTED).await {
             Ok(bytes) if Digest::of(&bytes) == file.digest() => Ok(()),
             Err(gone @ WorkspaceError::Gone(_)) => Err(gone),
             _ => Err(WorkspaceError::Uncertain(Private::new(
@@ -268,7 +271,8 @@ impl SandboxWorkspace {
         }
     }
 
-    async fn manifest(&self) -> Result<Manifest, WorkspaceError> {
+    /// What is below `folder`, or in all of the workspace. Nothing where it is no folder.
+    async fn manifest(&self, folder: Option<&RelPath>) -> Result<Manifest, WorkspaceError> {
         match self.look(&self.root).await? {
             None => return Ok(Manifest::default()),
             Some(stat) if stat.file_type != FileType::Dir => {
@@ -276,8 +280,19 @@ impl SandboxWorkspace {
             }
             Some(_) => {}
         }
+        let mut top = self.root.clone();
+        for part in folder.iter().flat_map(|folder| folder.as_str().split('/')) {
+            top = top
+                .join(part)
+                .map_err(|error| WorkspaceError::Refused(Private::from_error(&error)))?;
+            match self.look(&top).await? {
+                Some(stat) if stat.file_type == FileType::Dir => {}
+                _ => return Ok(Manifest::default()),
+            }
+        }
+        let top = &top;
         let how = Ls::new().recursive().max_entries(MOST_ENTRIES);
-        let listing = self.answered(self.fs().ls_with(&self.root, how).await);
+        let listing = self.answered(self.fs().ls_with(top, how).await);
         let listing = listing.map_err(|error| self.read_failed(&error))?;
         if listing.truncated {
             return Err(refused(&format!("more than {MOST_ENTRIES} entries")));
@@ -305,7 +320,10 @@ impl SandboxWorkspace {
         }
         let read = stream::iter(files)
             .map(|(path, executable)| async move {
-                let bytes = self.bytes(&path, MOST_LISTED).await?;
+                let place = top.join(path.as_str());
+                let place =
+                    place.map_err(|error| WorkspaceError::Refused(Private::from_error(&error)))?;
+                let bytes = self.bytes(&place, MOST_LISTED).await?;
                 let entry = Entry::file(bytes.len() as u64, Digest::of(&bytes), executable);
                 Ok::<_, WorkspaceError>((path, entry))
             })
@@ -467,7 +485,14 @@ impl Workspace for SandboxWorkspace {
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Manifest, WorkspaceError>> {
-        self.manifest().boxed()
+        self.manifest(None).boxed()
+    }
+
+    fn list_below<'a>(
+        &'a self,
+        folder: &'a RelPath,
+    ) -> BoxFuture<'a, Result<Manifest, WorkspaceError>> {
+        self.manifest(Some(folder)).boxed()
     }
 
     fn put<'a>(

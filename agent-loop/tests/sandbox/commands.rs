@@ -11,7 +11,7 @@ use polyaxon_client::{Client, Config, Token};
 use polyaxon_local::{Fault, FaultRule, Limits, LocalServer};
 use polyaxon_sandbox::{SandboxClient, SandboxSpec};
 
-use super::{Place, id, path, place, place_on, put};
+use super::{Place, attempt_with, id, path, place, place_on, put, script};
 
 #[tokio::test]
 async fn a_command_ends_at_its_limit_and_keeps_the_end_of_its_output() {
@@ -105,6 +105,17 @@ async fn of_output_that_the_service_has_dropped_the_end_of_the_rest_is_kept() {
         assert_eq!((&*kept, receipt.stdout_truncated), (expected, true));
         assert_eq!(receipt.stdout_total, Some(10), "{stored}");
     }
+}
+
+#[tokio::test]
+async fn a_check_may_fill_the_folders_beside_its_copy() {
+    let place = place().await;
+    let line = "mkdir -p ../cache ../home && truncate -s 140M ../cache/large && seq 10001 | sed s-^-../cache/- | xargs touch && \
+                touch '../home/a\n' && grep -q 'sum(xs)' amounts.py";
+    let acceptance = CommandAcceptance::new(["sh", "-c", line]);
+    let attempt = attempt_with(place.workspace.clone(), script(), acceptance);
+    let outcome = attempt.drive().await.unwrap();
+    assert!(outcome.is_accepted(), "{:?}", outcome.checks);
 }
 
 #[tokio::test]

@@ -77,6 +77,37 @@ async fn bytes_and_modes_are_listed_as_they_are() {
 }
 
 #[tokio::test]
+async fn what_is_beside_a_folder_does_not_matter_for_its_list() {
+    let Place {
+        workspace, sandbox, ..
+    } = &place().await;
+    put(workspace, "work/a", "a", Precondition::Absent)
+        .await
+        .unwrap();
+    put(workspace, "work/b/c", "c", Precondition::Absent)
+        .await
+        .unwrap();
+    // More bytes and more entries than are listed, and a name that no path has.
+    shell(
+        sandbox,
+        "mkdir cache many; truncate -s 140M cache/large; touch \"cache/a\n\"; \
+         seq 10001 | sed s-^-many/- | xargs touch; ln -s work link",
+    )
+    .await;
+    let listed = workspace.list().await.unwrap_err();
+    assert!(matches!(listed, WorkspaceError::Refused(_)), "{listed:?}");
+    let below = workspace.list_below(&path("work")).await.unwrap();
+    let entries = [("a", "a"), ("b/c", "c")];
+    let entries = entries.map(|(name, text)| (path(name), File::new(text).entry()));
+    assert_eq!(below, entries.into_iter().collect());
+    // A link is no folder.
+    for name in ["work/a", "link", "link/b", "nothing", "work/b/nothing"] {
+        let below = workspace.list_below(&path(name)).await.unwrap();
+        assert_eq!(below.iter().len(), 0, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn links_are_reported_and_never_followed() {
     let Place {
         workspace, sandbox, ..

@@ -15,8 +15,8 @@ use agent_loop::acceptance::UnittestAcceptance;
 use agent_loop::outcome::AcceptanceState;
 use agent_loop::workspace::{Precondition, SandboxWorkspace, StopState};
 use agent_loop::{
-    Attempt, End, File, Level, Model, Observer, Outcome, Paths, Record, RelPath, RequestId, RunDir,
-    ScriptedModel, StopAtEnd, Task, Workspace, WorkspaceError,
+    Acceptance, Attempt, End, File, Level, Model, Observer, Outcome, Paths, Record, RelPath,
+    RequestId, RunDir, ScriptedModel, StopAtEnd, Task, Workspace, WorkspaceError,
 };
 use polyaxon_client::{Client, Config, Token};
 use polyaxon_local::LocalServer;
@@ -85,14 +85,22 @@ async fn shell(sandbox: &SandboxClient, line: &str) {
 }
 
 fn attempt(workspace: impl Workspace + 'static, model: impl Model + 'static) -> Attempt {
+    let acceptance = UnittestAcceptance::new("test_amounts.py", TESTS, 2).unwrap();
+    let acceptance = acceptance.search_path(std::env::var("PATH").unwrap());
+    attempt_with(workspace, model, acceptance)
+}
+
+fn attempt_with(
+    workspace: impl Workspace + 'static,
+    model: impl Model + 'static,
+    acceptance: impl Acceptance + 'static,
+) -> Attempt {
     let task = Task::new("amounts", "total(xs) must return the sum of xs.");
     let task = task
         .file("amounts.py", WRONG)
         .unwrap()
         .file("test_amounts.py", TESTS)
         .unwrap();
-    let acceptance = UnittestAcceptance::new("test_amounts.py", TESTS, 2).unwrap();
-    let acceptance = acceptance.search_path(std::env::var("PATH").unwrap());
     let paths = Paths::editable(["amounts.py"])
         .unwrap()
         .readable(["test_amounts.py"])
