@@ -13,7 +13,8 @@ use super::{Model, ModelError, ModelErrorKind, ModelReply, ModelRequest, Price, 
 ///
 /// Each call is still one request. A failure is told to the loop, as one that is worth asking again
 /// as long as there is a next model: so every attempt is in the journal with its own usage, and the
-/// loop's limits hold. An answer without a message in it is the model's own and changes nothing.
+/// loop's limits hold. A call that is given up before its answer, as one at the loop's limit is, has
+/// failed too. An answer without a message in it is the model's own and changes nothing.
 ///
 /// The price, where all have one, is the highest of each part: what the budget reserves. What a
 /// reply has cost is told by the price of the model that gave it.
@@ -61,7 +62,13 @@ impl Fallback {
                 "no model is left",
             ));
         };
-        match model.propose(request).await {
+        let given_up = GivenUp {
+            models: self,
+            asked: now,
+        };
+        let answer = model.propose(request).await;
+        std::mem::forget(given_up);
+        match answer {
             Ok(mut reply) => {
                 let cost = || model.price().and_then(|price| price.of_usage(reply.usage));
                 reply.cost = reply.cost.or_else(cost);
@@ -71,17 +78,24 @@ impl Fallback {
         }
     }
 
-    /// A failure as the loop is told of it.
-    fn failed(&self, now: usize, mut error: ModelError) -> ModelError {
-        let has_next = now + 1 < self.models.len();
-        if !has_next || error.kind == ModelErrorKind::Empty {
-            return error;
+    /// Leaves the model that a call has failed at. False where there is no other.
+    fn moves_on(&self, from: usize) -> bool {
+        let to = from + 1;
+        if to >= self.models.len() {
+            return false;
         }
         // Two calls at once can fail at the same model, which is one step and not two.
-        let moved = now + 1;
         let _now = self
             .now
-            .compare_exchange(now, moved, Ordering::Relaxed, Ordering::Relaxed);
+            .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+        true
+    }
+
+    /// A failure as the loop is told of it.
+    fn failed(&self, now: usize, mut error: ModelError) -> ModelError {
+        if error.kind == ModelErrorKind::Empty || !self.moves_on(now) {
+            return error;
+        }
         if !error.kind.is_retryable() {
             // What a server does not take it does not bill.
             let taken = matches!(error.kind, ModelErrorKind::Refused);
@@ -98,6 +112,18 @@ impl Fallback {
         // The next one has asked nobody to wait.
         error.retry_after = None;
         error
+    }
+}
+
+/// A call that has no answer yet; where it is dropped, it will have none.
+struct GivenUp<'a> {
+    models: &'a Fallback,
+    asked: usize,
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        self.models.moves_on(self.asked);
     }
 }
 
@@ -186,6 +212,43 @@ mod tests {
         let failed = ask(&model).unwrap_err();
         assert_eq!(failed.kind, BadRequest);
         assert_eq!(failed.retry_after, Some(Duration::from_secs(9)));
+    }
+
+    #[derive(Debug)]
+    struct Hangs;
+
+    impl Model for Hangs {
+        fn name(&self) -> &str {
+            "hangs"
+        }
+
+        fn propose<'a>(
+            &'a self,
+            _request: ModelRequest<'a>,
+        ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+            futures::future::pending().boxed()
+        }
+    }
+
+    #[test]
+    fn a_model_that_never_answers_is_asked_once() {
+        let hangs = || -> Arc<dyn Model> { Arc::new(Hangs) };
+        let answers = scripted(vec![Ok(ModelReply::new("b"))]);
+        let model = Fallback::new(hangs()).then(hangs()).then(answers);
+        let id: crate::ids::RequestId = "t-1.1.0".parse().unwrap();
+        for _ in 0..2 {
+            // A call that is never polled has asked nobody.
+            drop(model.propose(ModelRequest::new(id.clone(), &[])));
+            let mut call = model.propose(ModelRequest::new(id.clone(), &[]));
+            assert!((&mut call).now_or_never().is_none());
+        }
+        assert_eq!(ask(&model).unwrap().text, "b");
+        // The last one stays, whatever happens to it.
+        let model = Fallback::new(hangs());
+        let mut call = model.propose(ModelRequest::new(id, &[]));
+        assert!((&mut call).now_or_never().is_none());
+        drop(call);
+        assert_eq!(model.now.load(Ordering::Relaxed), 0);
     }
 
     struct Priced(Option<Price>);
