@@ -18,9 +18,10 @@ const MOST_PATCH: usize = 64 * 1024;
 /// Has a change verified by a job of its own: another run, scheduled by the platform, with an image,
 /// a queue and hidden tests that the attempt has never seen.
 ///
-/// The component gets params, which are inputs of the run and can be queried: `task_id`, `attempt`,
-/// `sandbox_run_uuid` and `patch_sha256`; and, where it declares the input, `patch_base64`: the
-/// patch itself, of at most 64 KiB. What the job makes of them is the component's; that it ends as
+/// The component gets params, which are inputs of the run and can be queried, as far as it declares
+/// them: `task_id`, `attempt`, `sandbox_run_uuid`, `patch_sha256` and `patch_base64`, the patch
+/// itself, of at most 64 KiB. One of the last two it has to have: else its end would say nothing
+/// about this change. What the job makes of them is the component's; that it ends as
 /// `succeeded` is a pass.
 ///
 /// It comes after an attempt and takes nothing of its outcome back: acceptance by the loop and by
@@ -113,7 +114,14 @@ impl JobVerification {
     }
 
     /// What the job gets of `outcome`. Inputs that the component does not declare are left out.
-    fn operation(&self, outcome: &Outcome, sandbox: RunUuid) -> Result<OperationSpec, TooLarge> {
+    fn operation(
+        &self,
+        outcome: &Outcome,
+        sandbox: RunUuid,
+    ) -> Result<OperationSpec, VerificationError> {
+        if !self.declares("patch_sha256") && !self.declares("patch_base64") {
+            return Err(VerificationError::NotBound);
+        }
         let mut params = vec![
             ("task_id", json!(outcome.task.id)),
             ("attempt", json!(outcome.task.attempt)),
@@ -123,7 +131,7 @@ impl JobVerification {
         if self.declares("patch_base64") {
             let bytes = outcome.patch.len();
             if bytes > MOST_PATCH {
-                return Err(TooLarge { bytes });
+                return Err(VerificationError::TooLarge(TooLarge { bytes }));
             }
             params.push(("patch_base64", json!(STANDARD.encode(&outcome.patch))));
         }
@@ -140,7 +148,8 @@ impl JobVerification {
     /// end. Approvals are given where the project wants one.
     ///
     /// # Errors
-    /// [`VerificationError::TooLarge`] before anything is sent; [`VerificationError::Create`] where
+    /// [`VerificationError::NotBound`] and [`VerificationError::TooLarge`] before anything is sent;
+    /// [`VerificationError::Create`] where
     /// the run was not created, and its effect says whether it may be there all the same;
     /// [`VerificationError::Wait`], with the run, where what became of it cannot be found out.
     ///
@@ -152,9 +161,7 @@ impl JobVerification {
         outcome: &Outcome,
         sandbox: RunUuid,
     ) -> Result<JobVerdict, VerificationError> {
-        let operation = self
-            .operation(outcome, sandbox)
-            .map_err(VerificationError::TooLarge)?;
+        let operation = self.operation(outcome, sandbox)?;
         let name = format!("verify-{}-{}", outcome.task.id, outcome.task.attempt);
         let created = runs.create(&operation.create().name(name)).await;
         let run = created.map_err(VerificationError::Create)?.uuid;
@@ -196,6 +203,9 @@ pub struct TooLarge {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerificationError {
+    /// The component knows of no patch, so the end of a job would say nothing about this change.
+    #[error("the component has neither the input `patch_sha256` nor `patch_base64`")]
+    NotBound,
     /// The patch cannot be a param.
     #[error(transparent)]
     TooLarge(TooLarge),

@@ -7,6 +7,7 @@ use agent_loop::workspace::{SandboxWorkspace, SandboxWorkspaces};
 use agent_loop::{
     Attempt, Event, Level, MemoryJournal, Paths, ScriptedModel, Task, UnittestAcceptance,
 };
+use polyaxon_client::runs::ListRuns;
 use polyaxon_sandbox::SandboxSpec;
 use polyaxon_tests::agent::{Case, FIX, SOURCE, TESTS, check, finish, read, write};
 use polyaxon_tests::local::LocalSandbox;
@@ -100,6 +101,19 @@ async fn a_job_that_does_not_end_or_never_ran_says_nothing_about_the_change() {
         .unwrap();
     assert_eq!(verdict.verdict, JobResult::Invalid);
     assert_eq!(verdict.status, "failed, and never ran");
+    // One that knows of no patch is not asked at all.
+    let before = runs.all(&ListRuns::new()).await.unwrap().runs.len();
+    let mut blind = self::component(&["true"]);
+    let inputs = blind["inputs"].as_array_mut().unwrap();
+    inputs.retain(|input| !input["name"].as_str().unwrap().starts_with("patch"));
+    inputs.push(json!({"name": "patch_sha", "type": "str", "isOptional": true}));
+    let refused = JobVerification::new(blind)
+        .run(&runs, &made.outcome, local.sandbox.run_uuid())
+        .await
+        .unwrap_err();
+    assert!(matches!(refused, VerificationError::NotBound), "{refused}");
+    let after = runs.all(&ListRuns::new()).await.unwrap().runs.len();
+    assert_eq!(after, before);
     // A patch that is too large to be a param is said before anything is sent.
     let mut large = made.outcome;
     large.patch = vec![b'x'; 70_000];
@@ -178,9 +192,6 @@ async fn hidden_tests_run_in_a_sandbox_of_their_own_and_stay_unknown() {
     );
     // Each of the two hidden runs had a sandbox of its own, whose end was asked for.
     let runs = local.client.runs(&local.project);
-    let all = runs
-        .list(&polyaxon_client::runs::ListRuns::new())
-        .await
-        .unwrap();
+    let all = runs.list(&ListRuns::new()).await.unwrap();
     assert_eq!(all.runs.len(), 3);
 }
