@@ -270,8 +270,9 @@ async fn right_code_is_accepted_at_every_level() {
 
 #[tokio::test]
 async fn a_process_that_edits_after_the_check_changes_nothing_that_was_accepted() {
-    // Right while it is checked. What it leaves behind looks for the file, wherever it is.
-    let source = "import glob, os, time\n\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        for fd in range(3):\n            os.close(fd)\n        for _ in range(40):\n            for path in glob.glob('/tmp/*/amounts.py') + glob.glob('/tmp/*/work/amounts.py'):\n                try:\n                    open(path, 'w').write('def total(xs):\\n    return 0\\n')\n                except OSError:\n                    pass\n            time.sleep(0.05)\n    os._exit(0)\n\n\ndef total(xs):\n    return sum(xs)\n";
+    // Right while it is checked. What it leaves behind looks for the file, wherever it is, and has
+    // done so once before the check goes on.
+    let source = "import glob, os, time\n\nseen, tell = os.pipe()\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        for fd in range(3):\n            os.close(fd)\n        for _ in range(40):\n            for path in glob.glob('/tmp/*/amounts.py') + glob.glob('/tmp/*/work/amounts.py'):\n                try:\n                    open(path, 'w').write('def total(xs):\\n    return 0\\n')\n                except OSError:\n                    pass\n            os.write(tell, b'.')\n            time.sleep(0.05)\n    os._exit(0)\nos.read(seen, 1)\n\n\ndef total(xs):\n    return sum(xs)\n";
     let mut accepted = 0;
     for level in [Level::Counted, Level::Isolated] {
         let local = LocalSandbox::start().await;
