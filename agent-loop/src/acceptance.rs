@@ -41,7 +41,7 @@ pub use variable::InvalidVariable;
 pub(crate) use variable::VariableName;
 
 /// What the model is told where what failed must stay unknown to it.
-const HIDDEN: &str = "- an independent verification did not pass";
+pub(crate) const HIDDEN: &str = "- an independent verification did not pass";
 
 /// Says how a change is checked, and judges what the check has shown.
 ///
@@ -235,13 +235,14 @@ pub enum Verdict {
     /// They are wrong.
     #[non_exhaustive]
     Fail {
-        /// What the model is told.
+        /// What the model is told, where the stage is not [`hidden`](Stage::hidden).
         feedback: String,
     },
     /// The check has shown nothing: neither a pass nor a failure.
     #[non_exhaustive]
     Invalid {
-        /// Why.
+        /// Why. The model is told it as well where the stage is not [`hidden`](Stage::hidden): what
+        /// code under test has written can be in it.
         why: String,
     },
 }

@@ -449,6 +449,7 @@ impl Acceptance for CommandAcceptance {
         spec.dir.clone_from(&self.dir);
         let mut stage = recipe::stage(spec, self.at, &self.fixtures);
         stage.tests = self.tests;
+        stage.hidden = self.hidden;
         stage.may_change.clone_from(&self.may_change);
         let level = match self.counter {
             Counter::None => Level::ExitCode,

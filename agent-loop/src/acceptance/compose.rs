@@ -35,7 +35,9 @@ struct Part {
 }
 
 /// All of `parts`, each of which runs whatever the others say, so that the model hears of every
-/// failure at once. An invalid one ends the check.
+/// failure at once. An invalid one ends the check. A [hidden](super::Stage::hidden) stage runs only
+/// where all before it have passed, and ends the check where it does not pass: what the model is
+/// told of it never depends on what else there is to tell.
 ///
 /// A part without a check is left out.
 ///
@@ -140,7 +142,17 @@ impl Acceptance for Composed {
 
     fn judge(&self, evidence: &Evidence<'_>) -> Verdict {
         let verdicts = self.verdicts(evidence);
-        let is_last = evidence.stages.len() >= evidence.plan.stages.len();
+        let count = evidence.stages.len();
+        let is_hidden = |at: usize| {
+            evidence
+                .plan
+                .stages
+                .get(at)
+                .is_some_and(|stage| stage.hidden)
+        };
+        let is_over = count >= evidence.plan.stages.len()
+            || is_hidden(count)
+            || is_hidden(count.saturating_sub(1));
         let mut failures = Vec::new();
         let mut passes = Vec::new();
         for verdict in verdicts {
@@ -153,7 +165,7 @@ impl Acceptance for Composed {
         match (self.mode, failures.is_empty()) {
             (_, true) if passes.is_empty() => Verdict::invalid("no stage has run"),
             // More is to be heard before the model is told.
-            (Mode::All, false) if !is_last => Verdict::pass("not over"),
+            (Mode::All, false) if !is_over => Verdict::pass("not over"),
             (_, false) => Verdict::fail(failures.join("\n")),
             (_, true) => Verdict::pass(passes.join(", ")),
         }
@@ -259,9 +271,17 @@ mod tests {
         let line = "- the command ended with exit code 3 and wrote nothing";
         assert_eq!(ended, Verdict::fail(format!("{line}\n{line}")));
         assert_eq!(
-            judge(&composed, &[ok.clone(), ok.clone(), ok]).word(),
+            judge(&composed, &[ok.clone(), ok.clone(), ok.clone()]).word(),
             "pass"
         );
+        // What is hidden runs last and decides alone.
+        let unseen = Arc::new(CommandAcceptance::new(["b"]).named("b").hidden());
+        let composed = all([command("a"), unseen, command("c")]);
+        let first = judge(&composed, std::slice::from_ref(&wrong));
+        assert_eq!(first, Verdict::fail(line));
+        assert_eq!(judge(&composed, std::slice::from_ref(&ok)).word(), "pass");
+        let second = judge(&composed, &[ok.clone(), wrong.clone()]);
+        assert_eq!(second, Verdict::fail(crate::acceptance::HIDDEN));
         let invalid = ExecReceipt::exited(127);
         assert_eq!(judge(&composed, &[wrong, invalid]).word(), "invalid");
         let first = then([command("a"), command("b")]);

@@ -25,6 +25,8 @@ pub use expected::Expected;
 
 /// Changes whenever a plan or a judgement of this module can change.
 const REVISION: &str = "io cases 1";
+/// The same for functions whose shown cases come first.
+const REVISION_SHOWN_FIRST: &str = "io cases 2";
 /// Calls a function of a file once for each line of its input.
 const DRIVER: &str = include_str!("io_cases/driver.py");
 /// How much is kept of each output.
@@ -39,14 +41,18 @@ const MOST_SHOWN: usize = 4;
 /// forges the reports of its own tests gains nothing: the level is [`Level::OutsideValues`].
 ///
 /// What the model hears of a failure: of a case that is [`shown`](IoCase::shown) its input, the
-/// answer and what it should have been; of all others that they failed, and nothing else.
+/// answer and what it should have been; of all others that they did not pass, and nothing else,
+/// whatever code under test makes of them: they never run in one command with a shown case. Their
+/// inputs are in reach of that code all the same, and it can leave them where a later check, or a
+/// read of the workspace, finds them, as far as its place allows that: where the model must not
+/// learn them, [`fresh`](Self::fresh) gives each command a place that ends with it.
 ///
 /// # Examples
 /// ```
 /// use agent_loop::acceptance::{Expected, IoCase, IoCases};
 /// use agent_loop::{Acceptance, Level};
 ///
-/// // A function of a Python file: all cases are one command.
+/// // A function of a Python file: the shown cases are one command, and then the others.
 /// let cases = IoCases::python("amounts.py", "parse_amount", [
 ///     IoCase::call("plain", ["1.50"], Expected::typed("Decimal", "1.50")).shown(),
 ///     IoCase::call("no number", ["12x"], Expected::raised("ValueError")),
@@ -75,8 +81,27 @@ pub struct IoCases {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "program", rename_all = "snake_case")]
 pub(crate) enum Program {
-    Command { argv: Vec<String> },
-    Python { file: RelPath, function: String },
+    Command {
+        argv: Vec<String>,
+    },
+    Python {
+        file: RelPath,
+        function: String,
+        /// What is not said was written down before there were two.
+        #[serde(default)]
+        questions: Questions,
+    },
+}
+
+/// How a function is asked. Descriptions of old runs make the plan that was carried out then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Questions {
+    /// All of them in one command, in their order.
+    #[default]
+    Together,
+    /// Those of shown cases in a command of their own, before the others.
+    ShownFirst,
 }
 
 /// One input with the answer that it should get.
@@ -171,8 +196,9 @@ impl IoCases {
         Self::new(Program::Command { argv }, cases)
     }
 
-    /// The function `function` of the Python file `file`, called once for each case, all in one
-    /// command. What it prints is no answer.
+    /// The function `function` of the Python file `file`, called once for each case: the
+    /// [shown](IoCase::shown) ones in one command, and where they have passed the others in another.
+    /// What it prints is no answer.
     ///
     /// # Errors
     /// Where the path cannot be used, there is no case, or one is not for a function.
@@ -183,7 +209,12 @@ impl IoCases {
     ) -> Result<Self, InvalidCases> {
         let file = RelPath::parse(file.as_ref())?;
         let function = function.into();
-        Self::new(Program::Python { file, function }, cases)
+        let program = Program::Python {
+            file,
+            function,
+            questions: Questions::ShownFirst,
+        };
+        Self::new(program, cases)
     }
 
     fn new(
@@ -268,7 +299,7 @@ impl IoCases {
         self
     }
 
-    /// How long a command may run: all calls of a function together, or one case of a program.
+    /// How long a command may run: the calls of a function in it together, or one case of a program.
     /// Default: 30 s. The attempt's limit for a check applies as well.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
@@ -295,27 +326,55 @@ impl IoCases {
     fn stages(&self) -> Vec<Stage> {
         match &self.program {
             Program::Command { argv } => {
-                let inputs = self.cases.iter().map(|case| match &case.input {
-                    Input::Bytes(bytes) => bytes.clone(),
-                    Input::Call(_) => Vec::new(),
-                });
-                inputs
-                    .map(|input| self.stage(argv.iter().cloned(), input))
-                    .collect()
+                let stage = |case: &IoCase| {
+                    let input = match &case.input {
+                        Input::Bytes(bytes) => bytes.clone(),
+                        Input::Call(_) => Vec::new(),
+                    };
+                    let mut stage = self.stage(argv.iter().cloned(), input);
+                    stage.hidden = !case.shown;
+                    stage
+                };
+                self.cases.iter().map(stage).collect()
             }
-            Program::Python { file, function } => {
-                let mut questions = Vec::new();
-                for case in &self.cases {
-                    if let Input::Call(arguments) = &case.input {
-                        questions.extend(Value::from(arguments.clone()).to_string().into_bytes());
-                        questions.push(b'\n');
+            Program::Python {
+                file,
+                function,
+                questions,
+            } => {
+                let stage = |cases: Vec<&IoCase>| {
+                    let mut lines = Vec::new();
+                    for case in &cases {
+                        if let Input::Call(arguments) = &case.input {
+                            lines.extend(Value::from(arguments.clone()).to_string().into_bytes());
+                            lines.push(b'\n');
+                        }
                     }
-                }
-                let python = recipe::python(DRIVER.to_owned()).into_iter();
-                let argv = python.chain([format!("./{file}"), function.clone()]);
-                vec![self.stage(argv, questions)]
+                    let python = recipe::python(DRIVER.to_owned()).into_iter();
+                    let argv = python.chain([format!("./{file}"), function.clone()]);
+                    let mut stage = self.stage(argv, lines);
+                    stage.hidden = cases.iter().all(|case| !case.shown);
+                    stage
+                };
+                self.calls(*questions).into_iter().map(stage).collect()
             }
         }
+    }
+
+    /// The calls of a function, a command each.
+    fn calls(&self, questions: Questions) -> Vec<Vec<&IoCase>> {
+        let parts: [Vec<&IoCase>; 2] = match questions {
+            Questions::Together => [self.cases.iter().collect(), Vec::new()],
+            Questions::ShownFirst => self
+                .cases
+                .iter()
+                .partition::<Vec<_>, _>(|case| case.shown)
+                .into(),
+        };
+        parts
+            .into_iter()
+            .filter(|cases| !cases.is_empty())
+            .collect()
     }
 
     /// The verdict about failed cases. `got` is what was answered in their place.
@@ -350,11 +409,11 @@ impl IoCases {
         self.verdict(&[(case, got)])
     }
 
-    fn judge_calls(&self, receipt: &ExecReceipt) -> Verdict {
+    fn judge_calls(&self, cases: &[&IoCase], receipt: &ExecReceipt) -> Verdict {
         let text = String::from_utf8_lossy(&receipt.stdout);
         let mut lines = text.lines();
         let mut failed = Vec::new();
-        for case in &self.cases {
+        for case in cases.iter().copied() {
             let told = lines.next().map(serde_json::from_str::<Told>);
             match told {
                 Some(Ok(told)) if case.expected.is_told(&told) => {}
@@ -382,7 +441,14 @@ impl Acceptance for IoCases {
     fn revision(&self) -> Digest {
         // The expected answers are in no plan, so they are here.
         let cases = serde_json::to_vec(&self.cases).unwrap_or_default();
-        Digest::of_parts([REVISION.as_bytes(), &cases])
+        let revision = match self.program {
+            Program::Python {
+                questions: Questions::ShownFirst,
+                ..
+            } => REVISION_SHOWN_FIRST,
+            Program::Python { .. } | Program::Command { .. } => REVISION,
+        };
+        Digest::of_parts([revision.as_bytes(), &cases])
     }
 
     fn names(&self) -> Vec<String> {
@@ -412,10 +478,13 @@ impl Acceptance for IoCases {
         if receipt.stdout_truncated {
             return Verdict::invalid("the output was cut before its end");
         }
+        let index = evidence.stages.len().saturating_sub(1);
         match &self.program {
-            Program::Python { .. } => self.judge_calls(receipt),
+            Program::Python { questions, .. } => match self.calls(*questions).get(index) {
+                Some(cases) => self.judge_calls(cases, receipt),
+                None => Verdict::invalid("there is no such command"),
+            },
             Program::Command { .. } => {
-                let index = evidence.stages.len().saturating_sub(1);
                 let Some(case) = self.cases.get(index) else {
                     return Verdict::invalid("there is no such case");
                 };

@@ -51,7 +51,14 @@ impl CheckPlan {
         }
     }
 
-    /// The digest of everything in it: a verdict is bound to it.
+    /// Lets the model be told what the acceptance says of every stage.
+    pub(crate) fn reveal(&mut self) {
+        for stage in &mut self.stages {
+            stage.hidden = false;
+        }
+    }
+
+    /// The digest of everything in it but what the model is told: a verdict is bound to it.
     #[must_use]
     pub fn digest(&self) -> Digest {
         if let Some(digest) = self.sealed {
@@ -91,6 +98,12 @@ pub struct Stage {
     pub tests: Option<u32>,
     /// Paths, and everything below them, that the command may create or change.
     pub may_change: Vec<RelPath>,
+    /// Whether the model must not learn what the stage shows. Whatever comes of it, short of a pass,
+    /// the model is told one and the same sentence: a failure, no verdict, and a command that could
+    /// not be carried out are not told apart. The journal has all of it.
+    ///
+    /// It is not in the [digest](CheckPlan::digest): what a pass is worth does not depend on it.
+    pub hidden: bool,
 }
 
 impl Stage {
@@ -103,6 +116,7 @@ impl Stage {
             spec,
             tests: None,
             may_change: Vec::new(),
+            hidden: false,
         }
     }
 
@@ -131,6 +145,16 @@ impl Stage {
     #[must_use]
     pub fn may_change(mut self, path: RelPath) -> Self {
         self.may_change.push(path);
+        self
+    }
+
+    /// Keeps what it shows from the model. Default: the model is told.
+    ///
+    /// What runs in a place that others use later can leave what it has seen there: a stage with
+    /// something to hide belongs into a fresh one, [`At::Fresh`].
+    #[must_use]
+    pub fn hidden(mut self) -> Self {
+        self.hidden = true;
         self
     }
 
@@ -234,6 +258,10 @@ pub struct StageSummary {
     pub tests: Option<u32>,
     /// What the command may change.
     pub may_change: Vec<RelPath>,
+    /// Whether the model must not learn what it shows. Journals from before it could be told have
+    /// none, and are played by what was told then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
 }
 
 impl StageSummary {
@@ -247,6 +275,7 @@ impl StageSummary {
             limit_ms: crate::serde_as::millis::whole(stage.spec.limit),
             tests: stage.tests,
             may_change: stage.may_change.clone(),
+            hidden: stage.hidden,
         }
     }
 }
@@ -277,6 +306,7 @@ impl StageSummary {
             spec,
             tests: self.tests,
             may_change: self.may_change.clone(),
+            hidden: self.hidden,
         }
     }
 }
@@ -323,6 +353,8 @@ mod tests {
                 "change {number} is not in the digest"
             );
         }
+        let told = CheckPlan::new(plan().stages[0].clone().hidden(), Level::Counted);
+        assert_eq!(told.digest(), plan().digest(), "what a model is told");
         let twice = plan().then(plan().stages[0].clone());
         assert!(digests.insert(twice.digest()));
         let level = CheckPlan {

@@ -165,7 +165,9 @@ impl UnittestAcceptance {
         let python = recipe::python(suite.program());
         let command = recipe::clean(&self.search_path, &BTreeSet::new(), [], python);
         let spec = ExecSpec::new(command).limit(self.limit);
-        recipe::stage(spec, suite.at, &suite.fixtures).tests(suite.count)
+        let mut stage = recipe::stage(spec, suite.at, &suite.fixtures).tests(suite.count);
+        stage.hidden = suite.hidden;
+        stage
     }
 }
 

@@ -153,7 +153,7 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// assert_eq!(
 ///     decides.collect::<Vec<_>>(),
 ///     [
-///         Some(("amounts", 1, Level::OutsideValues)),
+///         Some(("amounts", 2, Level::OutsideValues)),
 ///         Some(("clamp-py", 2, Level::Counted)),
 ///         Some(("clamp-rs", 2, Level::Counted)),
 ///     ]

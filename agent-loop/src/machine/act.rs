@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::check::{Checking, Judgement, Planned};
 use super::view::CheckView;
 use super::{Effect, Machine, Phase};
-use crate::acceptance::{Level, StageRun, Verdict};
+use crate::acceptance::{HIDDEN, Level, StageRun, Verdict};
 use crate::action::Action;
 use crate::digest::Digest;
 use crate::ids::RequestId;
@@ -49,7 +49,7 @@ pub(super) struct Writing {
 struct Told {
     /// A line for people.
     summary: String,
-    /// All of it, as far as the model is shown it.
+    /// As much of it as a model is shown, where it may be told.
     shown: String,
 }
 
@@ -354,7 +354,10 @@ impl Machine {
                 self.invalid_checks = 0;
                 self.done(TurnResult::Pass, summary);
             }
-            Judgement::Over(verdict) => self.not_passed(&checking, verdict, took),
+            Judgement::Over(verdict) => {
+                let at = checking.runs.len().saturating_sub(1);
+                self.not_passed(&checking, at, verdict, took);
+            }
         }
     }
 
@@ -376,24 +379,29 @@ impl Machine {
             }
             error => {
                 let why = format!("the check could not be carried out: {error} (code WS-CHECK)");
-                self.not_passed(checking, Verdict::invalid(why), took);
+                self.not_passed(checking, checking.runs.len(), Verdict::invalid(why), took);
             }
         }
     }
 
-    fn not_passed(&mut self, checking: &Checking, verdict: Verdict, took: Duration) {
+    /// A check is over at its stage `at` without a pass. This is the one place where the model is
+    /// told of it: of a hidden stage nothing that code under test could have chosen, so neither a
+    /// text nor which of the verdicts it is. The records have it all the same.
+    fn not_passed(&mut self, checking: &Checking, at: usize, verdict: Verdict, took: Duration) {
         let is_fail = matches!(verdict, Verdict::Fail { .. });
         let Told { summary, shown } = self.judged(checking, verdict, None, took);
         self.dirty = false;
+        self.last_check = CheckView::Failed(match (checking.is_hidden(at), is_fail) {
+            (true, _) => HIDDEN.to_owned(),
+            (false, true) => shown,
+            (false, false) => self.shown(&format!("- the check gave no verdict: {summary}")),
+        });
         if is_fail {
             self.invalid_checks = 0;
-            self.last_check = CheckView::Failed(shown);
             self.done(TurnResult::Fail, summary);
             return;
         }
         self.invalid_checks += 1;
-        let why = format!("- the check gave no verdict: {summary}");
-        self.last_check = CheckView::Failed(self.shown(&why));
         self.done(TurnResult::Invalid, summary.clone());
         if self.invalid_checks >= self.budget().invalid_checks {
             self.end(End::CheckInvalid { why: summary });

@@ -94,6 +94,12 @@ impl Checking {
         }
     }
 
+    /// Whether the model must not learn what comes of the stage `at`, from 0.
+    pub(super) fn is_hidden(&self, at: usize) -> bool {
+        let stage = self.check.plan.stages.get(at);
+        stage.is_some_and(|stage| stage.hidden)
+    }
+
     fn seen(&self) -> Evidence<'_> {
         Evidence::new(&self.check.plan, &self.tree, &self.runs)
     }

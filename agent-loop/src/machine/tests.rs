@@ -1,6 +1,7 @@
 //! Attempts in memory, from the first question to the outcome.
 
 mod asking;
+mod hidden;
 mod limits;
 mod rules;
 mod trouble;

@@ -119,6 +119,11 @@ fn plans(acceptance: &dyn Acceptance, started: &Started) -> BTreeMap<String, Arc
         .filter_map(|(name, plan)| {
             let mut plan = plan?;
             plan.limit(started.budget.check_limit);
+            // A journal from before hidden stages were marked says what was told then.
+            let recorded = started.checks.get(&name);
+            if recorded.is_some_and(|recorded| !recorded.stages.iter().any(|stage| stage.hidden)) {
+                plan.reveal();
+            }
             Some((name, Arc::new(plan)))
         })
         .collect()

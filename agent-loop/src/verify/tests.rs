@@ -1,6 +1,7 @@
 //! A proof holds exactly where the change was accepted, and no longer when a byte is changed.
 
 mod property;
+mod recorded;
 
 use std::fs;
 use std::path::Path;

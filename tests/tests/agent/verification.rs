@@ -1,11 +1,16 @@
-//! A change that was accepted here, verified by a job of its own.
+//! A change that was accepted here, verified by a job of its own; and what is hidden stays so.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use agent_loop::acceptance::{JobResult, JobVerification, VerificationError};
+use agent_loop::acceptance::{
+    CommandAcceptance, Expected, IoCase, IoCases, JobResult, JobVerification, VerificationError,
+    then,
+};
 use agent_loop::workspace::{SandboxWorkspace, SandboxWorkspaces};
 use agent_loop::{
-    Attempt, Event, Level, MemoryJournal, Paths, ScriptedModel, Task, UnittestAcceptance,
+    Acceptance, Attempt, Event, Level, MemoryJournal, Paths, ScriptedModel, Task,
+    UnittestAcceptance,
 };
 use polyaxon_client::runs::ListRuns;
 use polyaxon_sandbox::SandboxSpec;
@@ -194,4 +199,120 @@ async fn hidden_tests_run_in_a_sandbox_of_their_own_and_stay_unknown() {
     let runs = local.client.runs(&local.project);
     let all = runs.list(&ListRuns::new()).await.unwrap();
     assert_eq!(all.runs.len(), 3);
+}
+
+/// Nowhere but in what is hidden.
+const SECRET: i64 = 47_119;
+
+/// Code that is right and carries out what it finds of a hidden check: `found`, as an expression. It
+/// does not hold the secret itself.
+fn carrying(found: &str, out: &str) -> String {
+    format!(
+        "import os, sys, __main__\n\n\ndef carry(found):\n    if '471' '19' in found:\n        {out}\n\n\n\
+         def total(xs):\n    return sum(xs)\n\n\n\
+         def more():\n    return open('test_more.py').read() if os.path.exists('test_more.py') else ''\n\n\n\
+         carry({found})\n"
+    )
+}
+
+#[tokio::test]
+async fn code_that_sees_a_hidden_check_can_tell_the_model_nothing_of_it() {
+    let local = LocalSandbox::start().await;
+    let hidden = TESTS
+        .replace("[1, 2]), 3", &format!("[{}, 2]), {SECRET}", SECRET - 2))
+        .replace("test_empty", "test_none");
+    let tests = || UnittestAcceptance::new("test_amounts.py", TESTS, 2).unwrap();
+    let unittest: Arc<dyn Acceptance> =
+        Arc::new(tests().hidden("test_more.py", hidden, 2).unwrap());
+    let script = format!("import amounts; assert amounts.total([1, 2]) == 3, {SECRET}");
+    let command = CommandAcceptance::new(["python3", "-B", "-c", &script]);
+    let command = then([
+        Arc::new(tests()) as Arc<dyn Acceptance>,
+        Arc::new(command.named("more").hidden()),
+    ]);
+    let command: Arc<dyn Acceptance> = Arc::new(command);
+    let call = |name: &str, xs: [i64; 2]| {
+        let sum = xs.iter().sum::<i64>();
+        IoCase::call(name, [Value::from(xs.to_vec())], Expected::json(sum))
+    };
+    let calls = [call("more", [SECRET, 2]), call("two", [1, 2]).shown()];
+    let calls: Arc<dyn Acceptance> =
+        Arc::new(IoCases::python("amounts.py", "total", calls).unwrap());
+    let input =
+        |name: &str, xs: &str, sum: i64| IoCase::input(name, xs, Expected::text(sum.to_string()));
+    let reading = "import sys, amounts; text = sys.stdin.read(); amounts.carry(text); \
+        print(amounts.total(map(int, text.split())))";
+    let reading = format!("import sys; sys.path.insert(0, '.'); {reading}");
+    let more = format!("{SECRET} 2");
+    let inputs = [
+        input("two", "1 2", 3).shown(),
+        input("more", &more, SECRET + 2),
+    ];
+    let inputs: Arc<dyn Acceptance> =
+        Arc::new(IoCases::command(["python3", "-B", "-c", &reading], inputs).unwrap());
+    let [stderr, told] = [
+        "os.write(2, found[-400:].encode()) and os._exit(127)",
+        "sys.stderr.write(found) and sys.stderr.flush() or os._exit(1)",
+    ];
+    let asked = "repr(getattr(__main__, 'questions', ''))";
+    let table = [
+        (&unittest, "more()", stderr, "invalid"),
+        (&unittest, "more()", told, "invalid"),
+        (&command, "' '.join(sys.orig_argv)", stderr, "invalid"),
+        (&command, "' '.join(sys.orig_argv)", told, "fail"),
+        (&calls, asked, stderr, "invalid"),
+        (&calls, asked, told, "fail"),
+        (&inputs, "''", stderr, "invalid"),
+        (&inputs, "''", told, "fail"),
+    ];
+    for (at, (acceptance, found, out, verdict)) in table.into_iter().enumerate() {
+        let source = carrying(found, out);
+        let task = Task::new(
+            format!("carry-{at}"),
+            "total(xs) must return the sum of xs.",
+        )
+        .file("amounts.py", SOURCE)
+        .unwrap();
+        let workspace =
+            SandboxWorkspace::new(local.sandbox.clone(), &format!("carry-{at}")).unwrap();
+        let places = SandboxWorkspaces::new(
+            local.client.clone(),
+            local.project.clone(),
+            SandboxSpec::image("python:3.12-slim"),
+        );
+        let journal = MemoryJournal::new();
+        let replies = [read(), write(&source), check(), write(SOURCE)];
+        let outcome = Attempt::new(
+            task,
+            ScriptedModel::new(replies),
+            workspace,
+            Arc::clone(acceptance),
+            Paths::editable(["amounts.py"]).unwrap(),
+        )
+        .allow_checks(true)
+        .budget(agent_loop::Budget::default().turns(4))
+        .fresh(places)
+        .journal(journal.clone())
+        .drive()
+        .await
+        .unwrap();
+        let (mut prompts, mut receipts) = (String::new(), String::new());
+        for (record, _) in journal.records() {
+            match record.event {
+                Event::Asked(asked) => prompts.push_str(&asked.prompt),
+                Event::Receipt(receipt) => {
+                    receipts.push_str(&serde_json::to_string(&receipt).unwrap())
+                }
+                _ => {}
+            }
+        }
+        assert!(!prompts.contains(&SECRET.to_string()), "{at}: {prompts}");
+        let sentence = "- an independent verification did not pass";
+        assert!(prompts.contains(sentence), "{at}: {prompts}");
+        let check = &outcome.checks[0];
+        assert_eq!(check.verdict, verdict, "{at}: {check:?}\n{source}");
+        // It was in reach there, and whoever runs the attempt can see it.
+        let seen = receipts.contains(&SECRET.to_string()) || check.summary.contains("47119");
+        assert!(seen, "{at}: {check:?}");
+    }
 }

@@ -54,6 +54,20 @@ async fn a_failed_case_is_told_where_it_may_be_and_hidden_else() {
 }
 
 #[tokio::test]
+async fn an_answer_to_a_shown_case_holds_no_input_of_another() {
+    // All that is there to be read: what was asked, and what is left of the input.
+    let telling = "import __main__, sys\n\ndef parse_amount(text):\n    return repr(__main__.questions) + sys.stdin.read()\n";
+    let said = "- plain: for (\"1.50\") the answer must be `1.50` of type Decimal, and is `[['1.50']]` of type str";
+    assert_eq!(verdict(&cases(), telling).await, Verdict::fail(said));
+    let plan = cases().plan("cases").unwrap();
+    let hidden: Vec<bool> = plan.stages.iter().map(|stage| stage.hidden).collect();
+    assert_eq!(hidden, [false, true]);
+    // Where all are alike there is one command, as there was before.
+    let one = IoCases::python("a.py", "f", [IoCase::call("c", [1], Expected::json(1))]);
+    assert_eq!(one.unwrap().plan("cases").unwrap().stages.len(), 1);
+}
+
+#[tokio::test]
 async fn code_that_ends_the_process_or_forges_answers_does_not_pass() {
     let table = [
         ("import os\nos._exit(0)\n", "fail"),
@@ -156,6 +170,22 @@ fn what_is_inherited_is_in_the_plan_by_its_names() {
     let again: IoCases = serde_json::from_value(described).unwrap();
     assert_eq!(again, inherits);
     assert_eq!(serde_json::to_value(cases()).unwrap().get("inherit"), None);
+}
+
+#[test]
+fn a_description_from_before_shown_cases_came_first_gives_the_plan_of_then() {
+    let described = include_bytes!("../../../tests/recorded/cases/acceptance.json");
+    let description: Description = serde_json::from_slice(described).unwrap();
+    let acceptance = description.acceptance();
+    let plan = acceptance.plan("cases").unwrap();
+    assert_eq!(
+        plan.digest().to_string(),
+        "b44e694b193b08abd361a267ddd9af832e4a2686bc616452183dc6fd83505548"
+    );
+    assert_eq!(
+        acceptance.revision().to_string(),
+        "90ddaf20d335e891d699610342a4ca1fa349db1673ee9dc1e44d4b115cdca7ec"
+    );
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn io_cases(of: &IoCases) -> Check {
     };
     match &of.program {
         Program::Command { argv } => io.command = Some(argv.clone()),
-        Program::Python { file, function } => {
+        Program::Python { file, function, .. } => {
             io.python = Some(Function {
                 file: file.clone(),
                 function: function.clone(),
