@@ -301,7 +301,7 @@ async fn code_that_sees_a_hidden_check_can_tell_the_model_nothing_of_it() {
             match record.event {
                 Event::Asked(asked) => prompts.push_str(&asked.prompt),
                 Event::Receipt(receipt) => {
-                    receipts.push_str(&serde_json::to_string(&receipt).unwrap())
+                    receipts.push_str(&serde_json::to_string(&receipt).unwrap());
                 }
                 _ => {}
             }
