@@ -11,9 +11,22 @@ use crate::digest::Digest;
 use crate::manifest::Tree;
 use crate::outcome::Outcome;
 
-/// The folder of a run: `workspace.json`, `actions.jsonl`, `patch.diff`, `outcome.json`, and `files`
-/// where they are kept. Beside them `acceptance.json` has what the evaluator can be made again from,
-/// hidden tests and expected answers included; the folder can be shown to others without it.
+/// The folder of a run: `workspace.json`, `actions.jsonl` with `blobs`, `acceptance.json`,
+/// `patch.diff`, `outcome.json`, `report.html`, and `files` where they are kept.
+///
+/// Of what is hidden from the model, these hold:
+///
+/// | file | what |
+/// |---|---|
+/// | `acceptance.json` | hidden tests and expected answers, whole: what the evaluator can be made again from |
+/// | `actions.jsonl`, `blobs` | all that the commands of hidden stages have written, so what a hidden test that failed has expected |
+/// | `report.html` | the same, in parts |
+/// | `outcome.json` | a line of each check that did not pass; where a hidden stage came to no verdict it can quote what code under test has written |
+///
+/// Each of them is its owner's alone (mode 0600 on Unix), in every run, since the output of any check
+/// can hold what is not meant for all who use a machine. `workspace.json`, `patch.diff` and `files`
+/// come from the workspace and can be read by everyone, and shown to others. The whole folder can be
+/// shown only where no check has anything to hide.
 ///
 /// # Examples
 /// ```no_run
@@ -69,7 +82,7 @@ impl RunDir {
     /// # Errors
     /// Where it cannot be written.
     pub fn write_workspace<T: Serialize>(&self, identity: &T) -> io::Result<()> {
-        self.write_json(WORKSPACE, identity)
+        write_file(&self.folder.join(WORKSPACE), &pretty(identity)?)
     }
 
     pub(crate) fn has_workspace(&self) -> bool {
@@ -82,8 +95,7 @@ impl RunDir {
         Some(Digest::of(&bytes))
     }
 
-    /// Writes what the evaluator can be made again from. It holds hidden tests and expected answers,
-    /// so it is its owner's alone.
+    /// Writes what the evaluator can be made again from.
     pub(crate) fn write_acceptance(&self, description: &[u8]) -> io::Result<()> {
         write_private(&self.folder.join(ACCEPTANCE), description)
     }
@@ -93,7 +105,7 @@ impl RunDir {
     }
 
     pub(crate) fn write_outcome(&self, outcome: &Outcome) -> io::Result<()> {
-        self.write_json(OUTCOME, outcome)
+        write_private(&self.folder.join(OUTCOME), &pretty(outcome)?)
     }
 
     /// Writes every file of `tree` below `files`.
@@ -109,10 +121,6 @@ impl RunDir {
             write_file(&at, file.bytes())?;
         }
         Ok(())
-    }
-
-    fn write_json<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
-        write_file(&self.folder.join(name), &pretty(value)?)
     }
 }
 
@@ -141,8 +149,8 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(path, bytes, readable_by_all)
 }
 
-/// The same, for nobody but its owner.
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// The same, for nobody but its owner: what a check has written can be in it.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(path, bytes, |_| Ok(()))
 }
 
@@ -202,8 +210,9 @@ impl Drop for Temporary {
     }
 }
 
+/// A file that nobody but its owner can read or write, where it is made anew.
 #[cfg(unix)]
-fn owners_alone() -> OpenOptions {
+pub(crate) fn owners_alone() -> OpenOptions {
     use std::os::unix::fs::OpenOptionsExt as _;
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);
@@ -211,13 +220,13 @@ fn owners_alone() -> OpenOptions {
 }
 
 #[cfg(not(unix))]
-fn owners_alone() -> OpenOptions {
+pub(crate) fn owners_alone() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);
     options
 }
 
-/// A temporary file is its owner's alone; evidence is read like any other file.
+/// A temporary file is its owner's alone; what comes from the workspace is read like any other file.
 #[cfg(unix)]
 fn readable_by_all(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;

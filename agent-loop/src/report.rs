@@ -29,14 +29,15 @@ pub fn html(folder: impl AsRef<Path>) -> Result<String, RunProblem> {
     Ok(attempt::page(&Run::read(folder.as_ref())?))
 }
 
-/// Writes `report.html` into `folder`, beside the evidence it is made from.
+/// Writes `report.html` into `folder`, beside the evidence it is made from. As that it is its owner's
+/// alone (mode 0600 on Unix): it shows what checks have written, hidden ones among them.
 ///
 /// # Errors
 /// As [`html`], and where it cannot be written.
 pub fn write(folder: impl AsRef<Path>) -> Result<(), RunProblem> {
     let folder = folder.as_ref();
     let page = html(folder)?;
-    let written = evidence::write_file(&folder.join(REPORT), page.as_bytes());
+    let written = evidence::write_private(&folder.join(REPORT), page.as_bytes());
     written.map_err(|source: io::Error| RunProblem::Unreadable {
         name: REPORT,
         source,

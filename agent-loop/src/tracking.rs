@@ -171,6 +171,11 @@ impl TrackingObserver {
     /// `case.json` as far as they are there. They are copied soon after the call: end or
     /// [flush](TrackedRun::flush) the run before you delete the folder.
     ///
+    /// All that checks have written is in them, and so what hidden tests have said: whoever may read
+    /// the run's artifacts can learn of it. `acceptance.json`, with the hidden tests themselves, is not
+    /// among them. To publish nothing of that, leave `folder` out. The copies have the modes of the
+    /// files, so what is their owner's alone stays so on this machine.
+    ///
     /// A rate or a median of no commands is unknown, and left out.
     ///
     /// # Errors

@@ -22,11 +22,11 @@ use super::error::EvaluationError;
 use super::folder::{CASE, Folder, Open, Tries};
 use super::metric::Requirement;
 use super::signal::Signal;
-use super::suite::{self, Case, Suite};
+use super::suite::{Case, Suite};
 use super::suite_report::SuiteReport;
 use crate::acceptance::Acceptance;
 use crate::attempt::{Attempt, StopAtEnd};
-use crate::evidence::RunDir;
+use crate::evidence::{self, RunDir};
 use crate::ids::RequestId;
 use crate::journal::{Observer, Started, WorkspaceRecord};
 use crate::report;
@@ -514,7 +514,7 @@ impl Evaluation {
         let folder = self.folder.join(&report.folder);
         let path = folder.join(CASE);
         fs::create_dir_all(&folder)
-            .and_then(|()| suite::write_json(&path, report))
+            .and_then(|()| evidence::write_private(&path, &evidence::pretty(report)?))
             .map_err(EvaluationError::io(&path))
     }
 }

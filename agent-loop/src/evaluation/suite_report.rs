@@ -241,10 +241,14 @@ impl SuiteReport {
         compared.collect()
     }
 
-    /// Writes `report.json`, a `comparison-<candidate>.json` for each comparison, and `report.html`.
+    /// Writes `report.json`, a `comparison-<candidate>.json` for each comparison, and `report.html`. The
+    /// two reports quote lines of checks, so they are their owner's alone.
     pub(super) fn write(&self, folder: &Path) -> Result<(), EvaluationError> {
         let path = folder.join("report.json");
-        suite::write_json(&path, self).map_err(EvaluationError::io(&path))?;
+        evidence::pretty(self)
+            .map_err(Into::into)
+            .and_then(|text| evidence::write_private(&path, &text))
+            .map_err(EvaluationError::io(&path))?;
         let comparisons = self.comparisons();
         for comparison in comparisons.iter().flatten() {
             let name = format!("comparison-{}.json", comparison.candidate.name);
@@ -252,7 +256,7 @@ impl SuiteReport {
             suite::write_json(&path, comparison).map_err(EvaluationError::io(&path))?;
         }
         let path = folder.join("report.html");
-        evidence::write_file(&path, html::page(self, &comparisons).as_bytes())
+        evidence::write_private(&path, html::page(self, &comparisons).as_bytes())
             .map_err(EvaluationError::io(&path))
     }
 }

@@ -34,14 +34,15 @@ pub struct FileJournal {
 }
 
 impl FileJournal {
-    /// Creates `actions.jsonl` in `folder`, which has to be there.
+    /// Creates `actions.jsonl` in `folder`, which has to be there. It is its owner's alone (mode 0600
+    /// on Unix), as its blobs are: all that a check has written is in it.
     ///
     /// # Errors
     /// Where there is one already, or it cannot be made, locked or synced.
     pub fn create(folder: impl AsRef<Path>) -> io::Result<Self> {
         let folder = folder.as_ref();
         let path = folder.join(JOURNAL);
-        let file = OpenOptions::new()
+        let file = evidence::owners_alone()
             .append(true)
             .create_new(true)
             .open(path)?;
@@ -170,7 +171,7 @@ fn write_blob(journal: &Path, bytes: &[u8]) -> io::Result<Digest> {
     }
     let path = folder.join(digest.to_string());
     if !path.exists() {
-        evidence::write_file(&path, bytes)?;
+        evidence::write_private(&path, bytes)?;
     }
     Ok(digest)
 }

@@ -1,5 +1,6 @@
 //! A proof holds exactly where the change was accepted, and no longer when a byte is changed.
 
+mod hidden;
 mod property;
 mod recorded;
 
@@ -586,27 +587,6 @@ fn a_fresh_place_is_the_one_that_the_journal_names_and_is_fresh() {
             "{at}: {problems:?}"
         );
     }
-}
-
-#[test]
-fn hidden_tests_are_in_the_description_of_the_evaluator_and_nowhere_else() {
-    let folder = with_a_fresh_place();
-    assert!(verify(folder.path()).unwrap().proves_acceptance());
-    let holding: Vec<String> = files(folder.path())
-        .into_iter()
-        .filter(|(_, bytes)| String::from_utf8_lossy(bytes).contains("hidden-1234"))
-        .map(|(name, _)| name)
-        .collect();
-    assert_eq!(holding, ["acceptance.json"]);
-    // The folder can be shown without it, and says what is missing.
-    fs::remove_file(folder.path().join("acceptance.json")).unwrap();
-    let shown = verify(folder.path()).unwrap();
-    assert!(shown.is_consistent() && !shown.proves_acceptance());
-    let said = shown.to_string();
-    assert!(
-        said.ends_with("is not at hand: acceptance.json is not there"),
-        "{said}"
-    );
 }
 
 #[test]

@@ -179,7 +179,7 @@ async fn a_case_of_each_kind_accepts_what_is_right_and_nothing_that_is_by_heart(
     let expected = [
         ("command", Level::ExitCode, 2),
         ("counted", Level::Counted, 2),
-        ("function", Level::OutsideValues, 1),
+        ("function", Level::OutsideValues, 2),
         ("program", Level::OutsideValues, 3),
         ("unittest", Level::Counted, 2),
     ];
@@ -196,7 +196,7 @@ async fn a_case_of_each_kind_accepts_what_is_right_and_nothing_that_is_by_heart(
     for (id, commands) in [
         ("command", 2),
         ("counted", 2),
-        ("function", 1),
+        ("function", 2),
         ("program", 2),
         ("unittest", 2),
     ] {
