@@ -219,8 +219,9 @@ impl Defect {
 
 /// Reads the action in a reply.
 ///
-/// The whole text is tried as JSON first. Where it is not, one leading thought is taken away, and a
-/// Markdown fence that wraps the whole rest; nothing inside is edited, completed or picked out.
+/// The whole text is tried as JSON first, and then what a Markdown fence around all of it wraps. Where
+/// that is not there, one leading thought is taken away, and a fence that wraps the whole rest;
+/// nothing inside is edited, completed or picked out.
 ///
 /// # Errors
 /// A [`Defect`] that names what is wrong.
@@ -249,6 +250,17 @@ pub fn parse(text: &str, finish: Finish) -> Result<Action, Defect> {
         Ok(object) => return object.action(),
         Err(defect) => defect,
     };
+    // What a fence wraps is tried before a thought is looked for: a file can hold the mark of one.
+    if let Some(body) = without_fence(text).filter(|body| body.starts_with('{')) {
+        match Object::read(body) {
+            // The object is over before the mark comes, so it was a draft within a thought.
+            Err(Defect::ExtraText { offset })
+                if body
+                    .get(offset..)
+                    .is_some_and(|rest| rest.contains(THOUGHT_END)) => {}
+            read => return read?.action(),
+        }
+    }
     let rest = match without_thought(text)? {
         Some(rest) => rest,
         None => text,
@@ -261,10 +273,13 @@ pub fn parse(text: &str, finish: Finish) -> Result<Action, Defect> {
     }
 }
 
+/// The mark at the end of a thought.
+const THOUGHT_END: &str = "</think>";
+
 /// What follows one leading `<think>…</think>`. Some servers leave out the opening tag, so
 /// everything up to the first closing one is a thought, unless the reply begins as an object.
 fn without_thought(text: &str) -> Result<Option<&str>, Defect> {
-    match (text.starts_with("<think>"), text.split_once("</think>")) {
+    match (text.starts_with("<think>"), text.split_once(THOUGHT_END)) {
         (_, Some((thought, rest))) if !thought.starts_with('{') => Ok(Some(rest.trim())),
         (true, _) => Err(Defect::UnclosedThought),
         (false, _) => Ok(None),

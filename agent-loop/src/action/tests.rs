@@ -79,6 +79,23 @@ fn an_action_is_read_in_every_allowed_dress() {
             "<think></think>\n```json\n{\"action\":\"check\"}\n```",
             check(),
         ),
+        (
+            "```json\n{\"action\":\"write\",\"path\":\"a.py\",\"content\":\"s = '</think>'\\n\"}\n```",
+            write("a.py", "s = '</think>'\n"),
+        ),
+        (
+            "```json\n{\"action\":\"write\",\"path\":\"a.py\",\"content\":\"</think>{\\\"action\\\":\\\"check\\\"}\"}\n```",
+            write("a.py", "</think>{\"action\":\"check\"}"),
+        ),
+        // Drafts, of which the server has left out where the thought begins.
+        (
+            "```json\n{\"action\":\"finish\"}\n```\nno.</think>\n```json\n{\"action\":\"check\"}\n```",
+            check(),
+        ),
+        (
+            "```json\n{\"action\":\"finish\"}\n```</think>{\"action\":\"check\"}",
+            check(),
+        ),
     ];
     for (text, action) in table {
         assert_eq!(read(text), Ok(action), "{text}");
@@ -126,6 +143,16 @@ fn each_defect_has_its_own_name_and_sentence() {
             "at byte 43",
         ),
         (r#"{"action":"check"} done"#, "extra_text", "at byte 18"),
+        (
+            "```json\n{\"action\":\"check\"} done\n```",
+            "extra_text",
+            "at byte 18",
+        ),
+        (
+            "```json\n{\"action\":\"write\",\"path\":\"a\",\"content\":\"\\d</think>{}\"}\n```",
+            "not_json",
+            "invalid escape",
+        ),
         (r#"{"action":"check"}}"#, "extra_text", "at byte 18"),
         (
             r#"<think>{"action":"check"}"#,
@@ -284,9 +311,15 @@ fn the_same_write_in_other_quotes_is_alike() {
     }
 }
 
+/// Any text, and texts of the marks that a reply can be dressed with.
+fn content() -> impl Strategy<Value = String> {
+    let marked = "(<think>|</think>|```|```json|\n|[{}\"\\\\]|\"action\":\"check\"|[a-zä ]){0,20}";
+    prop_oneof![any::<String>(), marked]
+}
+
 proptest! {
     #[test]
-    fn what_is_written_arrives_byte_for_byte(content: String, fenced: bool, thought in "(<think>[a-z{}\" ]{0,9}</think>)?") {
+    fn what_is_written_arrives_byte_for_byte(content in content(), fenced: bool, thought in "(<think>[a-z{}\" ]{0,9}</think>|[a-z ]{1,9}</think>)?") {
         let json = serde_json::json!({"step": {"action": "write", "path": "a.py", "content": content}});
         let text = match fenced {
             true => format!("{thought}```json\n{json}\n```"),
