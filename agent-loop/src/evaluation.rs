@@ -3,7 +3,8 @@
 //! A [`Suite`] is a folder of cases with one digest. An [`Evaluation`] runs every case with every
 //! [`Candidate`], so many at a time, each in a place of its own, and goes on where it was broken
 //! off. A [`SuiteReport`] keeps apart what passed, what failed, what gave no verdict and what was
-//! not evaluated, and has no rate without its coverage. [`Compare`] lays two candidates side by
+//! not evaluated, and has no rate without its coverage. A case without a verdict counts as not passed,
+//! so that nobody gains by hiding a failure. [`Compare`] lays two candidates side by
 //! side, on the same suite and case by case.
 
 mod candidate;

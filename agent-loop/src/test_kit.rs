@@ -111,8 +111,12 @@ pub(crate) fn prompts(journal: &MemoryJournal) -> Vec<String> {
         .collect()
 }
 
-/// What `unittest` writes about the file: the right one passes, everything else fails.
+/// What `unittest` writes about the file: the right one passes, everything else fails. One that ends
+/// the process with 0 leaves nothing that a verdict could be made of.
 pub(crate) fn pretended(source: &[u8]) -> ExecReceipt {
+    if source.windows(8).any(|part| part == b"_exit(0)") {
+        return ExecReceipt::exited(0);
+    }
     match source.windows(8).any(|part| part == b" sum(xs)") {
         true => ExecReceipt::exited(0).stderr("..\nRan 2 tests in 0.001s\n\nOK\n"),
         false => {

@@ -16,7 +16,12 @@ use crate::private::Private;
 use crate::report::Run;
 use crate::serde_as::millis;
 
-/// What is decided about a case. Only the first two are results of the candidate.
+/// What is decided about a case. All but the last are results of the candidate, and only the first is
+/// a pass.
+///
+/// Checks that give no verdict count against the candidate: they ran on its files, which can end the
+/// process with 0 or leave something behind, and nobody can tell whose fault it was. Were such a case
+/// left out of the rate, a candidate would gain by hiding what it cannot solve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "the four cases are complete")]
@@ -25,7 +30,7 @@ pub enum Decision {
     Pass,
     /// It is not.
     Fail,
-    /// The checks gave no verdict.
+    /// The checks gave no verdict. Evaluated, and not passed.
     Invalid,
     /// Something else than the candidate went wrong, or the case has not run.
     NotEvaluated,
@@ -43,10 +48,18 @@ impl Decision {
         }
     }
 
-    /// Whether it says something about the candidate.
+    /// Whether it counts in the rates of the candidate: all but [`NotEvaluated`](Self::NotEvaluated).
+    ///
+    /// # Examples
+    /// ```
+    /// use agent_loop::evaluation::Decision;
+    ///
+    /// assert!(Decision::Invalid.is_evaluated());
+    /// assert!(!Decision::NotEvaluated.is_evaluated());
+    /// ```
     #[must_use]
     pub fn is_evaluated(self) -> bool {
-        matches!(self, Self::Pass | Self::Fail)
+        self != Self::NotEvaluated
     }
 }
 

@@ -84,7 +84,7 @@ pub struct Comparison {
     pub candidate: Side,
     /// Cases that both have passed.
     pub both: u32,
-    /// Cases that neither has passed.
+    /// Cases that neither has passed. One without a verdict is not passed, here as everywhere.
     pub neither: u32,
     /// Cases that only the baseline has passed.
     pub only_baseline: Vec<String>,
@@ -111,6 +111,8 @@ pub struct Side {
     pub coverage: Rate,
     /// Passes of its evaluated cases.
     pub pass_rate: Rate,
+    /// How many of its evaluated cases have no verdict. They count as not passed.
+    pub invalid: u32,
     /// Passes of the pairs.
     pub paired_rate: Rate,
     /// What it has cost.
@@ -210,6 +212,7 @@ impl Compare {
             name: report.name,
             coverage: report.coverage,
             pass_rate: report.pass_rate,
+            invalid: report.counts.invalid,
             paired_rate: Rate::new(pairs.both + alone, all),
             cost: report.cost,
         };
@@ -305,12 +308,15 @@ impl fmt::Display for Comparison {
             )?;
         }
         for side in [base, new] {
-            writeln!(
-                f,
-                "  cost per pass of {}: {}",
-                side.name,
-                side.cost.per_accepted()
-            )?;
+            let name = &side.name;
+            if side.invalid > 0 {
+                writeln!(
+                    f,
+                    "  without a verdict, so not passed, of {name}: {}",
+                    side.invalid
+                )?;
+            }
+            writeln!(f, "  cost per pass of {name}: {}", side.cost.per_accepted())?;
         }
         let list = |cases: &[String]| cases.join(", ");
         if !self.only_baseline.is_empty() {

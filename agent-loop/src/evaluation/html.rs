@@ -3,7 +3,7 @@
 use super::case_report::{CaseReport, Decision};
 use super::compare::{CompareError, Comparison};
 use super::metric::Metric;
-use super::suite_report::{CandidateReport, Rate, SuiteReport, percent};
+use super::suite_report::{CandidateReport, Rate, SuiteReport, percent, without_verdict};
 use crate::report::{Page, Tone};
 
 /// The page, with comparisons.
@@ -68,7 +68,10 @@ type Number = fn(&CandidateReport) -> String;
 
 /// What a candidate is shown with: a row each, so that two candidates fit on a phone.
 const NUMBERS: [(&str, Number); 10] = [
-    ("passed", |candidate| candidate.pass_rate.to_string()),
+    ("passed", |candidate| {
+        let missing = without_verdict(candidate.counts.invalid);
+        format!("{}{missing}", candidate.pass_rate)
+    }),
     ("passed, 95 %", |candidate| {
         let interval = candidate.pass_rate.wilson.map(percent);
         interval.unwrap_or_else(|| "–".to_owned())
@@ -164,8 +167,13 @@ fn compared(page: &mut Page, comparison: &Result<Comparison, CompareError>) {
         Some(interval) => format!("{rate}, 95 %: {}", percent(interval)),
         None => rate.to_string(),
     };
-    page.fact(&base.name, &rate(&base.paired_rate));
-    page.fact(&new.name, &rate(&new.paired_rate));
+    for side in [base, new] {
+        page.fact(&side.name, &rate(&side.paired_rate));
+        if side.invalid > 0 {
+            let name = format!("without a verdict, so not passed, {}", side.name);
+            page.fact(&name, &side.invalid.to_string());
+        }
+    }
     page.fact("both passed", &comparison.both.to_string());
     page.fact("neither passed", &comparison.neither.to_string());
     page.fact(

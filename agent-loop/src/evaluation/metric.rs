@@ -13,9 +13,9 @@ use super::suite_report::{CandidateReport, SuiteReport};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Metric {
-    /// Passes of the cases that were evaluated.
+    /// Passes of the cases that were evaluated. One without a verdict is evaluated and not passed.
     PassRate,
-    /// Evaluated cases of all.
+    /// Evaluated cases of all, those without a verdict among them.
     Coverage,
     /// Commands that were ended at their limit, of all.
     TimeoutRate,
@@ -23,7 +23,7 @@ pub enum Metric {
     CommandDuration,
     /// Cost for each pass, in millionths.
     CostPerAccepted,
-    /// Replies of the model for each case that was evaluated.
+    /// Replies of the model for each case that was evaluated, with or without a verdict.
     Turns,
 }
 

@@ -96,7 +96,8 @@ pub enum Again {
     #[default]
     Never,
     /// Those that say nothing about the candidate, because something else went wrong. To try until
-    /// a case passes would be no evaluation, so those that failed are never among them.
+    /// a case passes would be no evaluation, so those that failed, and those whose checks gave no
+    /// verdict, are never among them.
     NotEvaluated,
 }
 

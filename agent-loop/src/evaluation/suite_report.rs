@@ -39,9 +39,10 @@ pub struct CandidateReport {
     pub name: String,
     /// How many cases ended how.
     pub counts: Counts,
-    /// Passes of the cases that were evaluated.
+    /// Passes of the cases that were evaluated, those without a verdict among these:
+    /// `pass / (pass + fail + invalid)`.
     pub pass_rate: Rate,
-    /// Evaluated cases of all.
+    /// Evaluated cases of all, those without a verdict among them.
     pub coverage: Rate,
     /// Commands that were ended at their limit, of all commands.
     pub timeout_rate: Rate,
@@ -65,7 +66,8 @@ pub struct Counts {
     pub pass: u32,
     /// It is not.
     pub fail: u32,
-    /// The checks gave no verdict.
+    /// The checks gave no verdict. In every rate such a case is evaluated and not passed; see
+    /// [`Decision`].
     pub invalid: u32,
     /// Something else went wrong, or the case has not run.
     pub not_evaluated: u32,
@@ -85,16 +87,16 @@ impl Counts {
         counts
     }
 
-    /// The cases that say something about the candidate.
+    /// The cases that count in the rates of the candidate: all but those that were not evaluated.
     #[must_use]
     pub fn evaluated(&self) -> u32 {
-        self.pass + self.fail
+        self.pass + self.fail + self.invalid
     }
 
     /// All cases.
     #[must_use]
     pub fn all(&self) -> u32 {
-        self.evaluated() + self.invalid + self.not_evaluated
+        self.evaluated() + self.not_evaluated
     }
 }
 
@@ -346,8 +348,11 @@ impl fmt::Display for CandidateReport {
         } = self.counts;
         write!(
             f,
-            "{}: passed {} (coverage {})",
-            self.name, self.pass_rate, self.coverage
+            "{}: passed {}{} (coverage {})",
+            self.name,
+            self.pass_rate,
+            without_verdict(invalid),
+            self.coverage
         )?;
         if let Some(interval) = self.pass_rate.wilson {
             write!(f, ", 95 %: {}", percent(interval))?;
@@ -359,6 +364,14 @@ impl fmt::Display for CandidateReport {
             self.timeout_rate,
             self.cost.per_accepted()
         )
+    }
+}
+
+/// `, 2 of them without a verdict`, behind a rate that has such cases among its failures.
+pub(super) fn without_verdict(invalid: u32) -> String {
+    match invalid {
+        0 => String::new(),
+        cases => format!(", {cases} of them without a verdict"),
     }
 }
 

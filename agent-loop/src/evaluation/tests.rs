@@ -5,6 +5,7 @@ mod new_case;
 mod resuming;
 mod running;
 mod suites;
+mod verdicts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
