@@ -1,5 +1,7 @@
 //! One attempt at one task.
 
+mod decided;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;

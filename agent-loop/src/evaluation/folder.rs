@@ -14,7 +14,7 @@ use super::run::Again;
 use super::suite::{self, Case, SuiteRef};
 use crate::acceptance::Acceptance;
 use crate::evidence::WORKSPACE;
-use crate::journal::{Record, Started};
+use crate::journal::{Record, Started, WorkspaceRecord};
 use crate::lock::Locked;
 use crate::outcome::End;
 use crate::report::{Records, Run, RunProblem};
@@ -108,13 +108,20 @@ pub(super) struct Found {
     pub(super) open: Option<Open>,
 }
 
-/// A try without an end.
+/// A try without an end, or without all files that are written after it.
 #[derive(Debug)]
 pub(super) struct Open {
     /// What its place is found by, `workspace.json`, where there is one.
     pub(super) said: Option<Value>,
-    /// Where it began as it would now: what its place said of itself.
-    pub(super) half: Option<Value>,
+    /// Where it began as it would now: what it worked in, and what is recorded of it.
+    pub(super) half: Option<Half>,
+}
+
+/// What a try has come to so far.
+#[derive(Debug)]
+pub(super) struct Half {
+    pub(super) workspace: WorkspaceRecord,
+    pub(super) records: Vec<Record>,
 }
 
 /// Why a try does not count.
@@ -162,15 +169,15 @@ impl Tries<'_> {
             {
                 why.text = broken_for_good(&why.text, &not_resumed);
             }
-            found.open = why.is_open.then(|| Open {
-                said: said(&folder),
-                half: self.half(&records, number),
-            });
             let mut earlier = Earlier::new(number, why.text, &records);
             if !is_whole {
                 earlier.cost.unknown_calls = earlier.cost.unknown_calls.max(1);
             }
             found.earlier.push(earlier);
+            found.open = why.is_open.then(|| Open {
+                said: said(&folder),
+                half: self.half(records, number),
+            });
         }
         Ok(found)
     }
@@ -196,19 +203,20 @@ impl Tries<'_> {
         Ok(numbers)
     }
 
-    /// What the place of a try said of itself, where that began as it would now.
-    fn half(&self, records: &[Record], number: u32) -> Option<Value> {
+    /// What a try has come to, where it began as it would now.
+    fn half(&self, records: Vec<Record>, number: u32) -> Option<Half> {
         let started = records.first()?.started()?;
         let task = &started.task;
         let is_ours = (task.id.as_str(), task.attempt) == (&*self.expected.task.id, number);
         let goes_on = is_ours && self.differs(started).is_none();
-        goes_on.then(|| started.workspace.identity.clone())
+        let workspace = started.workspace.clone();
+        goes_on.then_some(Half { workspace, records })
     }
 
     /// The try in `folder`, or why it does not count.
     fn counts(&self, folder: &Path, number: u32) -> Result<Run, Why> {
         let run = Run::read(folder).map_err(|problem| match problem {
-            RunProblem::NoEnd { .. } => Why {
+            RunProblem::NoEnd { .. } | RunProblem::Missing { .. } => Why {
                 text: format!("it was broken off: {problem}"),
                 is_open: true,
             },

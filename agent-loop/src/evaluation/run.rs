@@ -1,6 +1,7 @@
 //! Runs a suite: every case with every candidate, so many at a time, in a place each.
 
 mod half;
+mod left;
 mod made;
 
 use std::fmt;
@@ -40,8 +41,9 @@ type Observe = dyn Fn(&Case, &str) -> Option<Arc<dyn Observer>> + Send + Sync;
 /// The folder it works in has a folder for each try, `<candidate>/<case>/<try>`, with the evidence
 /// of an attempt, `case.json` and `report.html`; and `report.json` and `report.html` over all of it.
 /// What is in it decides what is left to do: a case whose last try is over, with evidence of which
-/// every part agrees with the others and with the suite as it is now, is not run again. One whose
-/// last try was broken off goes on where it was, if its candidate is
+/// every part agrees with the others and with the suite as it is now, is not run again. Where a program
+/// was ended after that was decided and before all of it was written, what is missing is written first,
+/// from the journal. One whose last try was broken off before goes on where it was, if its candidate is
 /// [resumable](Candidate::resumable) and its place is found again ([`Workspaces::reopen`]). Any other
 /// case is run anew as its next try, and the report says why and what the tries before have cost.
 ///
@@ -242,7 +244,18 @@ impl Evaluation {
         }
         self.examine()?;
         let folder = Folder::create(&self.folder, &self.suite.as_ref())?;
-        let (mut reports, jobs) = self.plan(&folder)?;
+        let (mut reports, planned) = self.plan(&folder)?;
+        let mut jobs = Vec::new();
+        for job in planned {
+            let looked = match self.completes(&job).await? {
+                true => self.look(&folder, job.case, job.candidate)?,
+                false => Looked::Left(job),
+            };
+            match looked {
+                Looked::Kept(report) => reports.push(*report),
+                Looked::Left(job) => jobs.push(job),
+            }
+        }
         for report in &reports {
             // Both may have been lost with the program, or edited: the evidence is what counts.
             self.write(report)?;
@@ -300,30 +313,43 @@ impl Evaluation {
         let mut left = Vec::new();
         for case in self.suite.cases() {
             for candidate in &self.candidates {
-                let expected = self.expected(case, candidate)?;
-                let tries = Tries {
-                    folder: folder.of(candidate, case),
-                    expected: &expected,
-                    acceptance: self.acceptance(case),
-                    again: self.again,
-                };
-                let found = tries.look()?;
-                match found.run {
-                    Some(run) => {
-                        let about = self.about(case, candidate, found.last, found.earlier);
-                        kept.push(CaseReport::of(about, &run));
-                    }
-                    None => left.push(Job {
-                        case,
-                        candidate,
-                        attempt: found.last + 1,
-                        earlier: found.earlier,
-                        open: found.open,
-                    }),
+                match self.look(folder, case, candidate)? {
+                    Looked::Kept(report) => kept.push(*report),
+                    Looked::Left(job) => left.push(job),
                 }
             }
         }
         Ok((kept, left))
+    }
+
+    /// What is there of one case with one candidate.
+    fn look<'a>(
+        &'a self,
+        folder: &Folder,
+        case: &'a Case,
+        candidate: &'a Candidate,
+    ) -> Result<Looked<'a>, EvaluationError> {
+        let expected = self.expected(case, candidate)?;
+        let tries = Tries {
+            folder: folder.of(candidate, case),
+            expected: &expected,
+            acceptance: self.acceptance(case),
+            again: self.again,
+        };
+        let found = tries.look()?;
+        Ok(match found.run {
+            Some(run) => {
+                let about = self.about(case, candidate, found.last, found.earlier);
+                Looked::Kept(Box::new(CaseReport::of(about, &run)))
+            }
+            None => Looked::Left(Job {
+                case,
+                candidate,
+                attempt: found.last + 1,
+                earlier: found.earlier,
+                open: found.open,
+            }),
+        })
     }
 
     /// How a try would begin now.
@@ -549,6 +575,14 @@ async fn caught<T>(future: impl Future<Output = T>) -> Option<T> {
         }
     };
     poll_fn(step).await
+}
+
+/// What is there of one case with one candidate.
+enum Looked<'a> {
+    /// Its last try counts.
+    Kept(Box<CaseReport>),
+    /// Another one is left to do, or to go on with.
+    Left(Job<'a>),
 }
 
 /// A try that is left to do.

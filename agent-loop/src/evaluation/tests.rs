@@ -1,4 +1,5 @@
 mod comparing;
+mod decided;
 mod half;
 mod kinds;
 mod new_case;

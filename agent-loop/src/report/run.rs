@@ -30,6 +30,15 @@ pub enum RunProblem {
         /// The kind of the last one.
         last: String,
     },
+    /// The attempt is over, and its program was ended before all files were written. They follow from
+    /// the journal: [`Attempt::resume`](crate::Attempt::resume) writes them, and so does an evaluation
+    /// that is run again.
+    #[error("the attempt is over, and {name} is missing")]
+    #[non_exhaustive]
+    Missing {
+        /// The file.
+        name: &'static str,
+    },
     /// Nothing was recorded.
     #[error("nothing is recorded")]
     Nothing,
@@ -106,21 +115,16 @@ impl Run {
                 });
             }
         };
-        let unreadable = |name| move |source| RunProblem::Unreadable { name, source };
-        let path = folder.join(OUTCOME);
-        let bytes = match fs::read(path) {
-            // It is written after the last record.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(RunProblem::NoEnd {
-                    after: records.len(),
-                    last: format!("ended, without {OUTCOME}"),
-                });
+        let unreadable = |name| {
+            move |source: io::Error| match source.kind() {
+                io::ErrorKind::NotFound => RunProblem::Missing { name },
+                _ => RunProblem::Unreadable { name, source },
             }
-            bytes => bytes.map_err(unreadable(OUTCOME))?,
         };
-        let mut outcome: Outcome =
-            serde_json::from_slice(&bytes).map_err(|error| unreadable(OUTCOME)(error.into()))?;
-        outcome.patch = fs::read(folder.join(PATCH)).map_err(unreadable(PATCH))?;
+        let read = |name| fs::read(folder.join(name)).map_err(unreadable(name));
+        let mut outcome: Outcome = serde_json::from_slice(&read(OUTCOME)?)
+            .map_err(|error| unreadable(OUTCOME)(error.into()))?;
+        outcome.patch = read(PATCH)?;
         disagreement(&started, &ended, &outcome, chain_head)?;
         Ok(Self {
             records,

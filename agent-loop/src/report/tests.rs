@@ -141,9 +141,13 @@ async fn parts_of_two_attempts_make_no_page() {
 #[tokio::test]
 async fn an_attempt_that_is_not_over_makes_no_page() {
     let (folder, _) = made(&repair(), &pretending()).await;
-    fs::remove_file(folder.path().join("outcome.json")).unwrap();
-    let problem = html(folder.path()).unwrap_err();
-    assert!(matches!(problem, RunProblem::NoEnd { .. }), "{problem}");
+    for name in ["patch.diff", "outcome.json"] {
+        fs::remove_file(folder.path().join(name)).unwrap();
+        let problem = html(folder.path()).unwrap_err();
+        assert!(matches!(problem, RunProblem::Missing { .. }), "{problem}");
+        let said = format!("the attempt is over, and {name} is missing");
+        assert_eq!(problem.to_string(), said);
+    }
     let journal = folder.path().join("actions.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
     let half: String = text.split_inclusive('\n').take(9).collect();

@@ -2,18 +2,48 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
+use super::left::Left;
 use super::made::{Made, made, panicked};
 use super::{Evaluation, Job, caught, try_id};
 use crate::error::Error;
 use crate::evaluation::case_report::{CaseReport, Earlier, broken_for_good};
 use crate::evaluation::error::{EvaluationError, whole};
-use crate::evaluation::folder::Folder;
+use crate::evaluation::folder::{Folder, Half};
 use crate::journal::CorruptJournal;
 use crate::workspace::{Workspace as _, WorkspaceError};
 
 impl Evaluation {
+    /// Writes what is missing of a try that is decided, whoever the candidate is and whether its
+    /// place is there or not: nobody is asked anything, and what has failed gets no second chance.
+    /// False where the last try of `job` is not decided, or its journal does not say so.
+    pub(super) async fn completes(&self, job: &Job<'_>) -> Result<bool, EvaluationError> {
+        let (Some(last), Some(open)) = (job.earlier.last(), &job.open) else {
+            return Ok(false);
+        };
+        let Some(half) = &open.half else {
+            return Ok(false);
+        };
+        let (case, candidate, number) = (job.case, job.candidate, last.attempt);
+        let place = Arc::new(Left {
+            places: Arc::clone(&self.places),
+            id: try_id(case, candidate, number)?,
+            record: half.workspace.clone(),
+        });
+        let attempt = self.attempt(case, candidate, number, place.clone())?;
+        if !attempt.is_decided(&half.records) {
+            return Ok(false);
+        }
+        let folder = Folder::of_try(&self.folder, candidate, case, number);
+        let attempt = self.observed(case, candidate, number, place)?;
+        match Box::pin(attempt.resume(&folder)).await {
+            Ok(_) => Ok(true),
+            Err(error @ Error::Journal(CorruptJournal::Busy)) => {
+                Err(EvaluationError::attempt(candidate.name(), case.id())(error))
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
     /// Resumes the last try of a case where it was broken off, and makes `job` that try. Nothing
     /// where it was not, or cannot be resumed: then it is said why, its place is ended where it is
     /// found, so that there are never two, and the case has to be made anew.
@@ -25,8 +55,8 @@ impl Evaluation {
             return Ok(None);
         };
         let anew = std::mem::replace(&mut job.attempt, last.attempt);
-        if let Some(identity) = &open.half {
-            match self.resume(job, identity).await? {
+        if let Some(half) = &open.half {
+            match self.resume(job, half).await? {
                 Ok(made) => return Ok(Some(made)),
                 Err(why) => {
                     last.why = broken_for_good(&last.why, &why);
@@ -60,7 +90,7 @@ impl Evaluation {
     async fn resume(
         &self,
         job: &Job<'_>,
-        identity: &Value,
+        half: &Half,
     ) -> Result<Result<Made, String>, EvaluationError> {
         let Job {
             case,
@@ -72,7 +102,7 @@ impl Evaluation {
             return Ok(Err("its candidate is not resumable".to_owned()));
         }
         let id = try_id(case, candidate, number)?;
-        let place = match self.places.reopen(&id, identity).await {
+        let place = match self.places.reopen(&id, &half.workspace.identity).await {
             Ok(place) => place,
             Err(WorkspaceError::NotFound) => {
                 return Ok(Err("its place is not there any more".to_owned()));
