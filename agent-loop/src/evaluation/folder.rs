@@ -14,11 +14,12 @@ use super::run::Again;
 use super::suite::{self, Case, SuiteRef};
 use crate::acceptance::Acceptance;
 use crate::evidence::WORKSPACE;
-use crate::journal::{Record, Started, WorkspaceRecord};
+use crate::journal::{Event, Record, Started, WorkspaceRecord};
 use crate::lock::Locked;
 use crate::outcome::End;
 use crate::report::{Records, Run, RunProblem};
 use crate::verify::Verifier;
+use crate::workspace::StopState;
 
 /// Says which suite a folder is of.
 const ABOUT: &str = "evaluation.json";
@@ -104,20 +105,14 @@ pub(super) struct Found {
     pub(super) run: Option<Run>,
     /// Those that do not count.
     pub(super) earlier: Vec<Earlier>,
-    /// What the last of them has left behind, where it has no end.
-    pub(super) open: Option<Open>,
-}
-
-/// A try without an end, or without all files that are written after it.
-#[derive(Debug)]
-pub(super) struct Open {
-    /// What its place is found by, `workspace.json`, where there is one.
-    pub(super) said: Option<Value>,
-    /// Where it began as it would now: what it worked in, and what is recorded of it.
+    /// The last of them, where it is not over and began as it would now.
     pub(super) half: Option<Half>,
+    /// What the place of the last of them is found by, `workspace.json`, where nothing that can be
+    /// relied on says that it has ended: that of a try whose evidence is refused is among them.
+    pub(super) left: Option<Value>,
 }
 
-/// What a try has come to so far.
+/// What a try without an end, or without all files that are written after it, has come to so far.
 #[derive(Debug)]
 pub(super) struct Half {
     pub(super) workspace: WorkspaceRecord,
@@ -147,7 +142,8 @@ impl Tries<'_> {
             last: numbers.last().copied().unwrap_or_default(),
             run: None,
             earlier: Vec::new(),
-            open: None,
+            half: None,
+            left: None,
         };
         for number in numbers {
             let folder = self.folder.join(number.to_string());
@@ -174,10 +170,9 @@ impl Tries<'_> {
                 earlier.cost.unknown_calls = earlier.cost.unknown_calls.max(1);
             }
             found.earlier.push(earlier);
-            found.open = why.is_open.then(|| Open {
-                said: said(&folder),
-                half: self.half(records, number),
-            });
+            found.left = said(&folder).filter(|_| !has_stopped(&records));
+            let half = why.is_open.then(|| self.half(records, number));
+            found.half = half.flatten();
         }
         Ok(found)
     }
@@ -275,6 +270,16 @@ impl Tries<'_> {
             false => Err(found.to_string()),
         }
     }
+}
+
+/// Whether the records of a try say that its place has ended.
+fn has_stopped(records: &[Record]) -> bool {
+    let last = records.iter().rev().find_map(|record| match &record.event {
+        Event::Stopped(stopped) => Some(&stopped.stop),
+        Event::Ended(ended) => Some(&ended.stop),
+        _ => None,
+    });
+    last == Some(&StopState::Confirmed)
 }
 
 /// What the place of a try is found by.

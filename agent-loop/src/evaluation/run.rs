@@ -20,7 +20,7 @@ use self::made::{Made, Trouble, made, panicked};
 use super::candidate::Candidate;
 use super::case_report::{About, CaseReport, Earlier};
 use super::error::EvaluationError;
-use super::folder::{CASE, Folder, Open, Tries};
+use super::folder::{CASE, Folder, Half, Tries};
 use super::metric::Requirement;
 use super::signal::Signal;
 use super::suite::{Case, Suite};
@@ -45,7 +45,8 @@ type Observe = dyn Fn(&Case, &str) -> Option<Arc<dyn Observer>> + Send + Sync;
 /// was ended after that was decided and before all of it was written, what is missing is written first,
 /// from the journal. One whose last try was broken off before goes on where it was, if its candidate is
 /// [resumable](Candidate::resumable) and its place is found again ([`Workspaces::reopen`]). Any other
-/// case is run anew as its next try, and the report says why and what the tries before have cost.
+/// case is run anew as its next try, once the place of its last one is ended; the report says why, and
+/// what the tries before have cost.
 ///
 /// # Examples
 /// ```no_run
@@ -347,7 +348,8 @@ impl Evaluation {
                 candidate,
                 attempt: found.last + 1,
                 earlier: found.earlier,
-                open: found.open,
+                half: found.half,
+                left: found.left,
             }),
         })
     }
@@ -591,6 +593,8 @@ struct Job<'a> {
     candidate: &'a Candidate,
     attempt: u32,
     earlier: Vec<Earlier>,
-    /// What the last of the earlier ones has left behind, where it has no end.
-    open: Option<Open>,
+    /// The last of the earlier ones, where it can go on.
+    half: Option<Half>,
+    /// What the place of the last of the earlier ones is found by, where that may still be there.
+    left: Option<Value>,
 }

@@ -120,6 +120,8 @@ struct Places {
     untold: Option<&'static str>,
     /// What the places say of themselves, if not the same as always.
     uuid: Option<&'static str>,
+    /// Whether a place that is asked to end only says that it was asked.
+    unconfirmed: bool,
     /// Where places are found again, also by another program.
     kept: Option<Kept>,
 }

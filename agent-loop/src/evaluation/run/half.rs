@@ -17,10 +17,7 @@ impl Evaluation {
     /// place is there or not: nobody is asked anything, and what has failed gets no second chance.
     /// False where the last try of `job` is not decided, or its journal does not say so.
     pub(super) async fn completes(&self, job: &Job<'_>) -> Result<bool, EvaluationError> {
-        let (Some(last), Some(open)) = (job.earlier.last(), &job.open) else {
-            return Ok(false);
-        };
-        let Some(half) = &open.half else {
+        let (Some(last), Some(half)) = (job.earlier.last(), &job.half) else {
             return Ok(false);
         };
         let (case, candidate, number) = (job.case, job.candidate, last.attempt);
@@ -45,18 +42,16 @@ impl Evaluation {
     }
 
     /// Resumes the last try of a case where it was broken off, and makes `job` that try. Nothing
-    /// where it was not, or cannot be resumed: then it is said why, its place is ended where it is
-    /// found, so that there are never two, and the case has to be made anew.
+    /// where it was not, or cannot be resumed: then it is said why, and the case has to be made anew.
+    /// Before that the place of the last try is ended where it is found, whatever is wrong with that,
+    /// so that there are never two.
     pub(super) async fn go_on(&self, job: &mut Job<'_>) -> Result<Option<Made>, EvaluationError> {
-        let Some(open) = job.open.take() else {
-            return Ok(None);
-        };
         let Some(mut last) = job.earlier.pop() else {
             return Ok(None);
         };
         let anew = std::mem::replace(&mut job.attempt, last.attempt);
-        if let Some(half) = &open.half {
-            match self.resume(job, half).await? {
+        if let Some(half) = job.half.take() {
+            match self.resume(job, &half).await? {
                 Ok(made) => return Ok(Some(made)),
                 Err(why) => {
                     last.why = broken_for_good(&last.why, &why);
@@ -64,7 +59,7 @@ impl Evaluation {
                 }
             }
         }
-        if let Some(said) = &open.said {
+        if let Some(said) = &job.left {
             let id = try_id(job.case, job.candidate, job.attempt)?;
             self.places.end(&id, said).await;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt as _, ready};
 
 use super::Places;
 use crate::ids::RequestId;
@@ -78,8 +78,11 @@ impl Workspace for Counted {
     }
 
     fn stop(&self) -> BoxFuture<'_, StopState> {
-        self.places.in_use.fetch_sub(1, Ordering::SeqCst);
         self.places.stopped.fetch_add(1, Ordering::SeqCst);
+        if self.places.unconfirmed {
+            return ready(StopState::Requested).boxed();
+        }
+        self.places.in_use.fetch_sub(1, Ordering::SeqCst);
         self.place.stop()
     }
 }

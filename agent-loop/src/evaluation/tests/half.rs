@@ -280,7 +280,7 @@ async fn a_place_that_was_being_made_is_ended_before_there_is_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_that_nobody_can_read_has_a_cost_that_nobody_knows() {
+async fn a_half_that_nobody_can_read_has_a_cost_that_nobody_knows_and_its_place_is_ended() {
     let broken = Broken::by(by_turn(Some((1, 4))), found_again()).await;
     let journal = broken.out.path().join("base/c01/1/actions.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
@@ -293,6 +293,11 @@ async fn a_half_that_nobody_can_read_has_a_cost_that_nobody_knows() {
     let half = &base.case("c01").unwrap().earlier[0];
     assert!(half.why.starts_with("its evidence is refused"), "{half:?}");
     assert_eq!((half.calls, half.cost.unknown_calls), (0, 1));
+    let places = &broken.places;
+    let (stopped, alive) = (&places.stopped, &places.in_use);
+    assert_eq!((places.made(), stopped.load(Ordering::SeqCst)), (4, 4));
+    // At no time more than of a run that was never broken off.
+    assert_eq!(alive.load(Ordering::SeqCst), 0);
     assert_eq!(base.cost.unknown_calls, 1);
     assert_eq!(base.cost.per_accepted_micros, None);
 }
@@ -314,4 +319,25 @@ async fn the_sum_of_a_case_that_was_made_anew_has_both_halves() {
     );
     assert_eq!(base.cost.known_micros, Micros::new(270 + 180 + 180));
     assert_eq!(base.cost.unknown_calls, 1);
+}
+
+#[tokio::test]
+async fn a_place_whose_end_nobody_has_confirmed_is_ended_before_there_is_another() {
+    for (unconfirmed, stopped) in [(true, 6), (false, 3)] {
+        let mut broken = Broken {
+            suite: suite_of(3),
+            out: tempfile::tempdir().unwrap(),
+            places: found_again(),
+        };
+        broken.places.unconfirmed = unconfirmed;
+        broken.goes_on(by_turn(None)).await;
+        let ended = &broken.places.stopped;
+        assert_eq!((broken.places.made(), ended.load(Ordering::SeqCst)), (3, 3));
+        let other = by_turn(None).configure(|attempt| attempt.budget(Budget::default()));
+        let (report, began) = broken.goes_on(other).await;
+        assert_eq!((began.len(), report.candidates[0].counts.pass), (3, 3));
+        // Those before, where they may still be there, and those of the new tries.
+        let ended = broken.places.stopped.load(Ordering::SeqCst);
+        assert_eq!((broken.places.made(), ended), (6, 3 + stopped));
+    }
 }
