@@ -8,7 +8,7 @@ use crate::play::play;
 impl Attempt {
     /// Whether there is nothing left to ask a model or to do in a place: the end is among `records`,
     /// or follows from them.
-    pub(crate) fn is_decided(self, records: &[Record]) -> bool {
+    pub(crate) fn decided_by(self, records: &[Record]) -> bool {
         let Some(started) = records.first().and_then(Record::started) else {
             return false;
         };

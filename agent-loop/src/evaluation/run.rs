@@ -3,6 +3,7 @@
 mod half;
 mod left;
 mod made;
+mod plan;
 
 use std::fmt;
 use std::fs;
@@ -17,21 +18,21 @@ use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
 
 use self::made::{Made, Trouble, made, panicked};
+use self::plan::{Job, Looked, Pair};
 use super::candidate::Candidate;
-use super::case_report::{About, CaseReport, Earlier};
+use super::case_report::{CaseReport, Earlier};
 use super::error::EvaluationError;
-use super::folder::{CASE, Folder, Half, Tries};
+use super::folder::{CASE, Folder};
 use super::metric::Requirement;
 use super::signal::Signal;
 use super::suite::{Case, Suite};
 use super::suite_report::SuiteReport;
-use crate::acceptance::Acceptance;
-use crate::attempt::{Attempt, StopAtEnd};
+use crate::attempt::Attempt;
 use crate::evidence::{self, RunDir};
 use crate::ids::RequestId;
-use crate::journal::{Observer, Started, WorkspaceRecord};
+use crate::journal::{Observer, WorkspaceRecord};
 use crate::report;
-use crate::workspace::{MemoryWorkspace, Workspace, WorkspaceError, Workspaces};
+use crate::workspace::{Workspace, WorkspaceError, Workspaces};
 
 type OnProgress = dyn Fn(&Progress<'_>) + Send + Sync;
 type Observe = dyn Fn(&Case, &str) -> Option<Arc<dyn Observer>> + Send + Sync;
@@ -249,7 +250,7 @@ impl Evaluation {
         let mut jobs = Vec::new();
         for job in planned {
             let looked = match self.completes(&job).await? {
-                true => self.look(&folder, job.case, job.candidate)?,
+                true => self.look(&folder, job.pair)?,
                 false => Looked::Left(job),
             };
             match looked {
@@ -308,110 +309,6 @@ impl Evaluation {
         Ok(())
     }
 
-    /// What is there already, and what is left to do: case by case, with all candidates.
-    fn plan(&self, folder: &Folder) -> Result<(Vec<CaseReport>, Vec<Job<'_>>), EvaluationError> {
-        let mut kept = Vec::new();
-        let mut left = Vec::new();
-        for case in self.suite.cases() {
-            for candidate in &self.candidates {
-                match self.look(folder, case, candidate)? {
-                    Looked::Kept(report) => kept.push(*report),
-                    Looked::Left(job) => left.push(job),
-                }
-            }
-        }
-        Ok((kept, left))
-    }
-
-    /// What is there of one case with one candidate.
-    fn look<'a>(
-        &'a self,
-        folder: &Folder,
-        case: &'a Case,
-        candidate: &'a Candidate,
-    ) -> Result<Looked<'a>, EvaluationError> {
-        let expected = self.expected(case, candidate)?;
-        let tries = Tries {
-            folder: folder.of(candidate, case),
-            expected: &expected,
-            acceptance: self.acceptance(case),
-            again: self.again,
-        };
-        let found = tries.look()?;
-        Ok(match found.run {
-            Some(run) => {
-                let about = self.about(case, candidate, found.last, found.earlier);
-                Looked::Kept(Box::new(CaseReport::of(about, &run)))
-            }
-            None => Looked::Left(Job {
-                case,
-                candidate,
-                attempt: found.last + 1,
-                earlier: found.earlier,
-                half: found.half,
-                left: found.left,
-            }),
-        })
-    }
-
-    /// How a try would begin now.
-    fn expected(&self, case: &Case, candidate: &Candidate) -> Result<Started, EvaluationError> {
-        let nowhere = MemoryWorkspace::new(|_, _| Err(WorkspaceError::NotFound));
-        let attempt = self.attempt(case, candidate, 1, Arc::new(nowhere))?;
-        attempt
-            .would_start()
-            .map_err(EvaluationError::attempt(candidate.name(), case.id()))
-    }
-
-    fn attempt(
-        &self,
-        case: &Case,
-        candidate: &Candidate,
-        attempt: u32,
-        place: Arc<dyn Workspace>,
-    ) -> Result<Attempt, EvaluationError> {
-        let unusable = |source| EvaluationError::Case {
-            case: case.id().to_owned(),
-            source,
-        };
-        let acceptance = self.acceptance(case);
-        let task = case.task(candidate.id(), attempt);
-        let task = task.map_err(unusable)?;
-        let paths = case.paths().map_err(unusable)?;
-        let model = candidate.model(case);
-        let attempt = Attempt::new(task, model, place, acceptance, paths)
-            // Whoever runs them was asked before.
-            .allow_checks(true)
-            .fresh(Arc::clone(&self.places))
-            .stop_at_end(StopAtEnd::Always)
-            .cancel_on(self.cancelled.clone());
-        Ok(candidate.configured(attempt))
-    }
-
-    /// What decides about a case here.
-    fn acceptance(&self, case: &Case) -> Arc<dyn Acceptance> {
-        match &self.search_path {
-            Some(path) => case.description().clone().search_path(path).acceptance(),
-            None => case.acceptance(),
-        }
-    }
-
-    fn about<'a>(
-        &self,
-        case: &'a Case,
-        candidate: &'a Candidate,
-        attempt: u32,
-        earlier: Vec<Earlier>,
-    ) -> About<'a> {
-        About {
-            candidate: candidate.name(),
-            case,
-            case_set_revision: self.suite.digest(),
-            attempt,
-            earlier,
-        }
-    }
-
     /// Makes one try, from the place it needs to its report.
     async fn perform(&self, mut job: Job<'_>) -> Result<CaseReport, EvaluationError> {
         if self.cancelled.clone().now_or_never().is_some() {
@@ -421,10 +318,10 @@ impl Evaluation {
             Some(made) => made,
             None => {
                 self.tell_began(&job, false);
-                self.drive(job.case, job.candidate, job.attempt).await?
+                self.drive(&job.pair, job.attempt).await?
             }
         };
-        let about = self.about(job.case, job.candidate, job.attempt, job.earlier);
+        let about = self.about(&job.pair, job.attempt, job.earlier);
         let report = match made {
             Ok(run) => CaseReport::of(about, &run),
             Err(trouble) => trouble.report(about),
@@ -436,8 +333,8 @@ impl Evaluation {
 
     fn tell_began(&self, job: &Job<'_>, resumed: bool) {
         (self.on_progress)(&Progress::Began {
-            candidate: job.candidate.name(),
-            case: job.case.id(),
+            candidate: job.pair.candidate.name(),
+            case: job.pair.case.id(),
             attempt: job.attempt,
             instead_of: job.earlier.last(),
             resumed,
@@ -445,29 +342,22 @@ impl Evaluation {
     }
 
     /// The evidence of a new try.
-    async fn drive(
-        &self,
-        case: &Case,
-        candidate: &Candidate,
-        number: u32,
-    ) -> Result<Made, EvaluationError> {
-        let folder = Folder::of_try(&self.folder, candidate, case, number);
+    async fn drive(&self, pair: &Pair<'_>, number: u32) -> Result<Made, EvaluationError> {
+        let folder = pair.folder(&self.folder, number);
         let run_dir = RunDir::create(&folder).map_err(EvaluationError::io(&folder))?;
-        let id = try_id(case, candidate, number)?;
+        let id = pair.id(number)?;
         let begun = Instant::now();
         let place = match self.place(&id, &run_dir).await? {
             Ok(place) => place,
             Err(error) => return Ok(Err(Trouble::no_place(&error))),
         };
         let attempt = self
-            .observed(case, candidate, number, Arc::clone(&place))?
+            .observed(&pair.in_try(number), number, Arc::clone(&place))?
             .record_in(run_dir)
             .provisioned_in(begun.elapsed());
         match caught(attempt.drive()).await {
             Some(Ok(_)) => Ok(made(&folder)),
-            Some(Err(source)) => Err(EvaluationError::attempt(candidate.name(), case.id())(
-                source,
-            )),
+            Some(Err(source)) => Err(pair.error(source)),
             None => Ok(panicked(&*place).await),
         }
     }
@@ -505,13 +395,12 @@ impl Evaluation {
     /// The attempt with who sees its records.
     fn observed(
         &self,
-        case: &Case,
-        candidate: &Candidate,
+        pair: &Pair<'_>,
         number: u32,
         place: Arc<dyn Workspace>,
     ) -> Result<Attempt, EvaluationError> {
-        let attempt = self.attempt(case, candidate, number, place)?;
-        Ok(match (self.observe)(case, candidate.name()) {
+        let attempt = self.attempt(pair, number, place)?;
+        Ok(match (self.observe)(pair.case, pair.candidate.name()) {
             Some(observer) => attempt.observer(observer),
             None => attempt,
         })
@@ -523,7 +412,7 @@ impl Evaluation {
             Some(earlier) => format!("not run again: {}", earlier.why),
         };
         let attempt = job.earlier.last().map_or(1, |earlier| earlier.attempt);
-        let about = self.about(job.case, job.candidate, attempt, job.earlier);
+        let about = self.about(&job.pair, attempt, job.earlier);
         CaseReport::not_evaluated(about, why)
     }
 
@@ -558,13 +447,6 @@ impl fmt::Debug for Evaluation {
     }
 }
 
-/// What the place of a try is made for.
-fn try_id(case: &Case, candidate: &Candidate, number: u32) -> Result<RequestId, EvaluationError> {
-    let name = format!("{}-{number}", case.task_id(candidate.id()));
-    name.parse()
-        .map_err(|source| EvaluationError::Id { source })
-}
-
 /// What comes of a future; `None` where it panics.
 async fn caught<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = std::pin::pin!(future);
@@ -577,24 +459,4 @@ async fn caught<T>(future: impl Future<Output = T>) -> Option<T> {
         }
     };
     poll_fn(step).await
-}
-
-/// What is there of one case with one candidate.
-enum Looked<'a> {
-    /// Its last try counts.
-    Kept(Box<CaseReport>),
-    /// Another one is left to do, or to go on with.
-    Left(Job<'a>),
-}
-
-/// A try that is left to do.
-struct Job<'a> {
-    case: &'a Case,
-    candidate: &'a Candidate,
-    attempt: u32,
-    earlier: Vec<Earlier>,
-    /// The last of the earlier ones, where it can go on.
-    half: Option<Half>,
-    /// What the place of the last of the earlier ones is found by, where that may still be there.
-    left: Option<Value>,
 }

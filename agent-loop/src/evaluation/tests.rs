@@ -2,6 +2,7 @@ mod comparing;
 mod decided;
 mod half;
 mod kinds;
+mod models;
 mod new_case;
 mod resuming;
 mod running;

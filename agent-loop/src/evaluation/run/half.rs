@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::left::Left;
 use super::made::{Made, made, panicked};
-use super::{Evaluation, Job, caught, try_id};
+use super::plan::Job;
+use super::{Evaluation, caught};
 use crate::error::Error;
 use crate::evaluation::case_report::{CaseReport, Earlier, broken_for_good};
 use crate::evaluation::error::{EvaluationError, whole};
-use crate::evaluation::folder::{Folder, Half};
+use crate::evaluation::folder::Half;
 use crate::journal::CorruptJournal;
-use crate::workspace::{Workspace as _, WorkspaceError};
+use crate::workspace::{Workspace, WorkspaceError};
 
 impl Evaluation {
     /// Writes what is missing of a try that is decided, whoever the candidate is and whether its
@@ -20,23 +21,21 @@ impl Evaluation {
         let (Some(last), Some(half)) = (job.earlier.last(), &job.half) else {
             return Ok(false);
         };
-        let (case, candidate, number) = (job.case, job.candidate, last.attempt);
-        let place = Arc::new(Left {
+        let (pair, number) = (&job.pair, last.attempt);
+        let place: Arc<dyn Workspace> = Arc::new(Left {
             places: Arc::clone(&self.places),
-            id: try_id(case, candidate, number)?,
+            id: pair.id(number)?,
             record: half.workspace.clone(),
         });
-        let attempt = self.attempt(case, candidate, number, place.clone())?;
-        if !attempt.is_decided(&half.records) {
+        let attempt = self.attempt(pair, number, Arc::clone(&place))?;
+        if !attempt.decided_by(&half.records) {
             return Ok(false);
         }
-        let folder = Folder::of_try(&self.folder, candidate, case, number);
-        let attempt = self.observed(case, candidate, number, place)?;
+        let folder = pair.folder(&self.folder, number);
+        let attempt = self.observed(pair, number, place)?;
         match Box::pin(attempt.resume(&folder)).await {
             Ok(_) => Ok(true),
-            Err(error @ Error::Journal(CorruptJournal::Busy)) => {
-                Err(EvaluationError::attempt(candidate.name(), case.id())(error))
-            }
+            Err(error @ Error::Journal(CorruptJournal::Busy)) => Err(pair.error(error)),
             Err(_) => Ok(false),
         }
     }
@@ -60,7 +59,7 @@ impl Evaluation {
             }
         }
         if let Some(said) = &job.left {
-            let id = try_id(job.case, job.candidate, job.attempt)?;
+            let id = job.pair.id(job.attempt)?;
             self.places.end(&id, said).await;
         }
         job.attempt = anew;
@@ -75,7 +74,7 @@ impl Evaluation {
         half: &Earlier,
         not_resumed: String,
     ) -> Result<(), EvaluationError> {
-        let about = self.about(job.case, job.candidate, half.attempt, job.earlier.clone());
+        let about = self.about(&job.pair, half.attempt, job.earlier.clone());
         let mut report = CaseReport::not_evaluated(about, half.why.clone());
         report.not_resumed = Some(not_resumed);
         self.write(&report)
@@ -87,16 +86,11 @@ impl Evaluation {
         job: &Job<'_>,
         half: &Half,
     ) -> Result<Result<Made, String>, EvaluationError> {
-        let Job {
-            case,
-            candidate,
-            attempt: number,
-            ..
-        } = *job;
-        if !candidate.is_resumable() {
+        let (pair, number) = (&job.pair, job.attempt);
+        if !pair.candidate.is_resumable() {
             return Ok(Err("its candidate is not resumable".to_owned()));
         }
-        let id = try_id(case, candidate, number)?;
+        let id = pair.id(number)?;
         let place = match self.places.reopen(&id, &half.workspace.identity).await {
             Ok(place) => place,
             Err(WorkspaceError::NotFound) => {
@@ -109,14 +103,12 @@ impl Evaluation {
             return Ok(Err("its place is gone".to_owned()));
         }
         self.tell_began(job, true);
-        let folder = Folder::of_try(&self.folder, candidate, case, number);
-        let attempt = self.observed(case, candidate, number, Arc::clone(&place))?;
+        let folder = pair.folder(&self.folder, number);
+        let attempt = self.observed(&pair.in_try(number), number, Arc::clone(&place))?;
         match caught(Box::pin(attempt.resume(&folder))).await {
             Some(Ok(_)) => Ok(Ok(made(&folder))),
             // Whoever goes on with it needs its place.
-            Some(Err(error @ Error::Journal(CorruptJournal::Busy))) => {
-                Err(EvaluationError::attempt(candidate.name(), case.id())(error))
-            }
+            Some(Err(error @ Error::Journal(CorruptJournal::Busy))) => Err(pair.error(error)),
             Some(Err(error)) => Ok(Err(whole(&error))),
             None => Ok(Ok(panicked(&*place).await)),
         }

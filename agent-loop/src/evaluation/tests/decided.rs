@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{Places, candidate, evaluation, suite_of};
 use crate::evaluation::{Candidate, CaseReport, Decision, Progress, SuiteReport};
-use crate::model::model_fn;
+use crate::model::{Model, model_fn};
 use crate::test_kit::{CHECK, reply};
 
 /// An evaluation of one case with a candidate that is not resumable, as a whole.
@@ -132,11 +132,11 @@ async fn what_was_cancelled_is_completed_and_then_run() {
     let cancel = Arc::new(Mutex::new(Some(cancel)));
     let checks = || {
         let cancel = Arc::clone(&cancel);
-        let model = Arc::new(model_fn("checks", move |_| {
+        let model: Arc<dyn Model> = Arc::new(model_fn("checks", move |_| {
             drop(cancel.lock().unwrap().take());
             reply(CHECK)
         }));
-        Candidate::new("base", move |_| model.clone()).unwrap()
+        Candidate::new("base", move |_| Arc::clone(&model)).unwrap()
     };
     let new = || evaluation(&suite, &out, &Places::default()).candidate(checks());
     let cancelled = async {
