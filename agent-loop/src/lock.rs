@@ -1,6 +1,7 @@
 //! Files that one value holds at a time.
 
 use std::fs::{File, TryLockError};
+use std::io;
 use std::ops::Deref;
 
 /// A file with a lock on it that nobody else gets while this value lives.
@@ -13,6 +14,12 @@ pub(crate) struct Locked(File);
 impl Locked {
     pub(crate) fn new(file: File) -> Result<Self, TryLockError> {
         file.try_lock()?;
+        Ok(Self(file))
+    }
+
+    /// Waits until nobody else has it.
+    pub(crate) fn waiting(file: File) -> io::Result<Self> {
+        file.lock()?;
         Ok(Self(file))
     }
 }

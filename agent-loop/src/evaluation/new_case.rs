@@ -11,7 +11,8 @@ use serde::Serialize;
 use self::cleaner::Cleaner;
 use super::error::whole;
 use super::suite::{
-    self, Case, Check, Described, Hidden, Suite, SuiteError, SuiteFile, TaskFile, Tests, write_json,
+    self, Adding, Case, Check, Described, Hidden, Suite, SuiteError, SuiteFile, TaskFile, Tests,
+    write_json,
 };
 use crate::acceptance::{Acceptance, Description};
 use crate::digest::Digest;
@@ -201,12 +202,17 @@ impl NewCase {
     }
 
     /// Writes the case `id` into the suite in the folder `suite`, and raises the revision of the
-    /// suite, which has another digest from then on.
+    /// suite, which has another digest from then on. Of those who add to a suite, one at a time does
+    /// so, and the others wait. It can be loaded at any moment, also where a program is ended in here:
+    /// it has the case or not.
     ///
     /// # Errors
     /// Where the suite cannot be read or written, has such a case, or the case cannot be used.
     pub fn add_to(self, suite: impl AsRef<Path>, id: &str) -> Result<Suite, SuiteError> {
         let root = suite.as_ref();
+        // Nothing is removed from what is no suite.
+        Suite::load(root)?;
+        let adding = Adding::to(root).map_err(SuiteError::io(root))?;
         if Suite::load(root)?.case(id).is_some() {
             return Err(SuiteError::content(
                 root,
@@ -216,18 +222,10 @@ impl NewCase {
         let path = root.join("suite.json");
         let bytes = fs::read(&path).map_err(SuiteError::io(&path))?;
         let mut about = SuiteFile::parse(&path, &bytes)?;
-        // Beside its place, so that the suite has all of it or nothing.
-        let made = root.join(format!(".new-{}", std::process::id()));
-        let place = root.join("cases").join(id);
-        let moved = self
-            .write(&made)
-            .and_then(|()| Case::load(&made, id).map(drop))
-            .and_then(|()| fs::rename(&made, &place).map_err(SuiteError::io(&place)));
-        if moved.is_err() {
-            // What failed is told; that it cannot be removed either says nothing more.
-            drop(fs::remove_dir_all(&made));
-        }
-        moved?;
+        let (made, place) = (&adding.folder, root.join("cases").join(id));
+        self.write(made)?;
+        Case::load(made, id)?;
+        fs::rename(made, &place).map_err(SuiteError::io(&place))?;
         about.revision = about.revision.saturating_add(1);
         write_json(&path, &about).map_err(SuiteError::io(&path))?;
         Suite::load(root)

@@ -1,5 +1,6 @@
 //! A suite: a folder of cases.
 
+mod adding;
 mod described;
 mod task_file;
 
@@ -20,6 +21,7 @@ use crate::manifest::{File, Tree};
 use crate::path::{InvalidPath, RelPath};
 use crate::policy::Paths;
 
+pub(super) use adding::Adding;
 pub(super) use described::{Described, one};
 pub(super) use task_file::{Answer, Bytes, Check, Command, Hidden, Io, TaskFile, Tests, Wanted};
 
@@ -36,6 +38,7 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// |---|---|
 /// | `suite.json` | `format` (1), `name`, `revision` (a number that people raise), `about` |
 /// | `README.md` | for people; no part of the suite |
+/// | `.new-<n>`, `.tmp-<n>-<n>` | what [`NewCase`](super::NewCase) is making, or a program that was ended has left of it; no part of the suite, and removed with the next case that is added |
 /// | `cases/<id>/task.json` | see below |
 /// | `cases/<id>/files/` | the files at the start |
 /// | `cases/<id>/tests/` | the files of the check that the candidate may be shown: tests, and what they need |
@@ -271,7 +274,8 @@ impl Suite {
         let bytes = fs::read(&path).map_err(SuiteError::io(&path))?;
         let about = SuiteFile::parse(&path, &bytes)?;
         for entry in entries(folder)? {
-            if !["suite.json", "README.md", "cases"].contains(&entry.as_str()) {
+            let is_part = ["suite.json", "README.md", "cases"].contains(&entry.as_str());
+            if !is_part && !adding::is_unfinished(&entry) {
                 return Err(SuiteError::content(
                     &folder.join(entry),
                     "is no part of a suite",

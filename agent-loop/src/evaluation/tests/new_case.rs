@@ -7,7 +7,7 @@ use crate::acceptance::{
     UnittestAcceptance, Verdict, all, then,
 };
 use crate::digest::Digest;
-use crate::evaluation::{Decision, NewCase};
+use crate::evaluation::{Decision, NewCase, Suite};
 use crate::evidence::RunDir;
 use crate::test_kit::{CHECK, TESTS, WRONG, acceptance, fix, model, paths, pretending, read};
 use crate::{Attempt, Budget, Task};
@@ -392,4 +392,73 @@ async fn a_hidden_check_of_any_kind_can_be_set() {
         .add_to(folder.path(), "shown");
     let error = error.unwrap_err().to_string();
     assert!(error.ends_with("a hidden case cannot be shown"), "{error}");
+}
+
+fn entries(folder: &std::path::Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn what_a_program_that_was_ended_has_left_is_no_part_of_a_suite_and_goes_with_the_next_case()
+{
+    let folder = suite_of(1);
+    let before = load(&folder);
+    // One of them as of this very process.
+    for process in [7, std::process::id()] {
+        let half = folder.path().join(format!(".new-{process}/files"));
+        fs::create_dir_all(&half).unwrap();
+        fs::write(half.join("stale.py"), "").unwrap();
+    }
+    fs::write(folder.path().join(".tmp-7-0"), "{").unwrap();
+    assert_eq!(load(&folder), before);
+    let run = failed("total", WRONG).await;
+    let new = || NewCase::of(run.path(), "the sum").unwrap();
+    let suite = new().add_to(folder.path(), "c01").unwrap();
+    assert_eq!(entries(folder.path()), ["cases", "suite.json"]);
+    assert_eq!(
+        entries(&folder.path().join("cases/c01/files")),
+        ["amounts.py"]
+    );
+    assert_eq!(suite.cases().len(), 2);
+    // A case that cannot be used leaves nothing either.
+    let hidden = new().hidden("no module.py", "x", 1).unwrap();
+    hidden.add_to(folder.path(), "c02").unwrap_err();
+    assert_eq!(entries(folder.path()), ["cases", "suite.json"]);
+    // Nothing else is overlooked.
+    for name in [
+        ".new-", ".new-7x", ".new-7-1", ".tmp-7", ".tmp-7-", ".tmp-x-1", "new-7",
+    ] {
+        let path = folder.path().join(name);
+        fs::write(&path, "").unwrap();
+        let error = Suite::load(folder.path()).unwrap_err().to_string();
+        assert!(error.ends_with("is no part of a suite"), "{name}: {error}");
+        fs::remove_file(path).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_suite_to_which_several_add_can_be_loaded_at_any_moment() {
+    let folder = suite_of(1);
+    let run = failed("total", WRONG).await;
+    let new = NewCase::of(run.path(), "the sum").unwrap();
+    let at = folder.path();
+    std::thread::scope(|scope| {
+        let adding = (1..9).map(|number| {
+            let new = new.clone();
+            scope.spawn(move || new.add_to(at, &format!("c{number:02}")).unwrap())
+        });
+        let adding: Vec<_> = adding.collect();
+        let mut loaded = 0;
+        while adding.iter().any(|thread| !thread.is_finished()) || loaded == 0 {
+            assert!((1..10).contains(&load(&folder).cases().len()));
+            loaded += 1;
+        }
+    });
+    let suite = load(&folder);
+    assert_eq!((suite.cases().len(), suite.as_ref().revision), (9, 9));
 }
