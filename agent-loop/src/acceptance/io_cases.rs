@@ -29,6 +29,8 @@ const REVISION: &str = "io cases 1";
 const REVISION_SHOWN_FIRST: &str = "io cases 2";
 /// Calls a function of a file once for each line of its input.
 const DRIVER: &str = include_str!("io_cases/driver.py");
+/// The one of [`Questions::Together`], to which a file that cannot be loaded raises in every case.
+const DRIVER_TOGETHER: &str = include_str!("io_cases/driver_together.py");
 /// How much is kept of each output.
 const KEPT: usize = 1 << 20;
 /// The most failed cases that are shown.
@@ -198,7 +200,8 @@ impl IoCases {
 
     /// The function `function` of the Python file `file`, called once for each case: the
     /// [shown](IoCase::shown) ones in one command, and where they have passed the others in another.
-    /// What it prints is no answer.
+    /// What it prints is no answer. A file that cannot be loaded, or has no such function, gives no
+    /// answer to any case, also not the exception that a case [asks for](Expected::raised).
     ///
     /// # Errors
     /// Where the path cannot be used, there is no case, or one is not for a function.
@@ -350,7 +353,11 @@ impl IoCases {
                             lines.push(b'\n');
                         }
                     }
-                    let python = recipe::python(DRIVER.to_owned()).into_iter();
+                    let driver = match questions {
+                        Questions::Together => DRIVER_TOGETHER,
+                        Questions::ShownFirst => DRIVER,
+                    };
+                    let python = recipe::python(driver.to_owned()).into_iter();
                     let argv = python.chain([format!("./{file}"), function.clone()]);
                     let mut stage = self.stage(argv, lines);
                     stage.hidden = cases.iter().all(|case| !case.shown);

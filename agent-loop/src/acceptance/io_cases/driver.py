@@ -9,21 +9,34 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
 spec = importlib.util.spec_from_file_location("subject", path)
 module = importlib.util.module_from_spec(spec)
 sys.modules["subject"] = module
-try:
-    spec.loader.exec_module(module)
-    function = getattr(module, name)
-    failed = None
-except BaseException as error:
-    failed = error
+
+
+def words(error):
+    try:
+        return str(error)
+    except BaseException:
+        return ""
 
 
 def raised(error):
     return {"raised": [kind.__name__ for kind in type(error).__mro__], "text": str(error)}
 
 
+# Where there is no function to ask, that is the answer to every question, and none that can be right:
+# what is raised while a file is loaded is not what a function of it raises.
+unloaded = None
+try:
+    spec.loader.exec_module(module)
+    function = getattr(module, name)
+    if not callable(function):
+        raise TypeError(name + " is no function")
+except BaseException as error:
+    unloaded = {"unloaded": type(error).__name__, "text": words(error)}
+
+
 def answer(arguments):
-    if failed is not None:
-        return raised(failed)
+    if unloaded is not None:
+        return unloaded
     try:
         value = function(*arguments)
     except BaseException as error:

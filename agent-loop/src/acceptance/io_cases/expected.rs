@@ -179,6 +179,11 @@ pub(super) enum Told {
         raised: Vec<String>,
         text: String,
     },
+    /// There is nothing that could have been called; the exception that says so is no answer.
+    Unloaded {
+        unloaded: String,
+        text: String,
+    },
     Value {
         #[serde(rename = "type")]
         kind: String,
@@ -203,6 +208,11 @@ impl std::fmt::Display for Told {
                     "{class}: `{}`",
                     one_line(&printable(text.as_bytes()), 200)
                 )
+            }
+            Self::Unloaded { unloaded, text } => {
+                let text = printable(text.as_bytes());
+                let text = one_line(&text, 200);
+                write!(f, "none, there is no such function: {unloaded}: `{text}`")
             }
             Self::Value { kind, text, .. } => {
                 let text = printable(text.as_bytes());
@@ -309,6 +319,7 @@ mod tests {
         let decimal = told(r#"{"type": "Decimal", "text": "1.50"}"#);
         let none = told(r#"{"type": "NoneType", "text": "None", "json": null}"#);
         let raised = told(r#"{"raised": ["InvalidOperation", "ArithmeticError"], "text": "x"}"#);
+        let unloaded = told(r#"{"unloaded": "ValueError", "text": "x"}"#);
         let table = [
             (Expected::typed("Decimal", "1.50"), &decimal, true),
             (Expected::typed("float", "1.50"), &decimal, false),
@@ -321,6 +332,11 @@ mod tests {
             (Expected::raised("ValueError"), &raised, false),
             (Expected::raised("ValueError"), &decimal, false),
             (Expected::text("x"), &raised, false),
+            (Expected::raised("ValueError"), &unloaded, false),
+            (Expected::text("x"), &unloaded, false),
+            (Expected::bytes(*b"x"), &unloaded, false),
+            (Expected::json(json!("x")), &unloaded, false),
+            (Expected::typed("ValueError", "x"), &unloaded, false),
         ];
         for (expected, told, fits) in table {
             assert_eq!(expected.is_told(told), fits, "{expected:?} {told:?}");

@@ -68,6 +68,51 @@ async fn an_answer_to_a_shown_case_holds_no_input_of_another() {
 }
 
 #[tokio::test]
+async fn what_is_raised_without_a_function_is_no_answer() {
+    let of = |class: &str| {
+        let call = |name: &str| IoCase::call(name, ["12x"], Expected::raised(class));
+        IoCases::python("amounts.py", "parse_amount", [call("a").shown(), call("b")]).unwrap()
+    };
+    let table = [
+        (
+            "ValueError",
+            "raise ValueError('as asked')\n",
+            "ValueError: `as asked`",
+        ),
+        (
+            "AttributeError",
+            "x = 1\n",
+            "AttributeError: `module 'subject' has no attribute 'parse_amount'`",
+        ),
+        (
+            "TypeError",
+            "parse_amount = None\n",
+            "TypeError: `parse_amount is no function`",
+        ),
+        (
+            "ImportError",
+            "import nosuch\n",
+            "ModuleNotFoundError: `No module named 'nosuch'`",
+        ),
+        ("SystemExit", "raise SystemExit(0)\n", "SystemExit: `0`"),
+        (
+            "Unprintable",
+            "class Odd(Exception):\n    def __str__(self):\n        raise ValueError\nraise Odd\n",
+            "Odd: ``",
+        ),
+    ];
+    for (class, source, said) in table {
+        let told = format!(
+            "- a: for (\"12x\") the answer must be an exception {class}, and is none, there is no such function: {said}"
+        );
+        assert_eq!(verdict(&of(class), source).await, Verdict::fail(told));
+    }
+    let raising = "def parse_amount(text):\n    raise ValueError(text)\n";
+    let passed = Verdict::pass("2 cases passed");
+    assert_eq!(verdict(&of("ValueError"), raising).await, passed);
+}
+
+#[tokio::test]
 async fn code_that_ends_the_process_or_forges_answers_does_not_pass() {
     let table = [
         ("import os\nos._exit(0)\n", "fail"),

@@ -1,0 +1,45 @@
+import importlib.util, json, os, sys
+
+# Answers go to a descriptor of their own: what the code prints is no answer.
+answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+os.dup2(2, 1)
+path, name = sys.argv[1:]
+questions = [json.loads(line) for line in sys.stdin]
+sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+spec = importlib.util.spec_from_file_location("subject", path)
+module = importlib.util.module_from_spec(spec)
+sys.modules["subject"] = module
+try:
+    spec.loader.exec_module(module)
+    function = getattr(module, name)
+    failed = None
+except BaseException as error:
+    failed = error
+
+
+def raised(error):
+    return {"raised": [kind.__name__ for kind in type(error).__mro__], "text": str(error)}
+
+
+def answer(arguments):
+    if failed is not None:
+        return raised(failed)
+    try:
+        value = function(*arguments)
+    except BaseException as error:
+        return raised(error)
+    told = {"type": type(value).__name__, "text": str(value)}
+    try:
+        told["json"] = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        pass
+    return told
+
+
+for arguments in questions:
+    try:
+        line = json.dumps(answer(arguments))
+    except BaseException as error:
+        line = json.dumps({"raised": ["Unprintable"], "text": type(error).__name__})
+    answers.write(line + "\n")
+    answers.flush()
