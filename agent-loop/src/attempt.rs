@@ -359,9 +359,8 @@ impl Attempt {
     pub async fn resume(mut self, folder: impl AsRef<Path>) -> Result<Outcome, Error> {
         let folder = RunDir::open(folder.as_ref()).map_err(Error::RunDir)?;
         let (journal, read) = FileJournal::open(folder.path()).map_err(Error::Journal)?;
-        let cut_tail = || {
-            FileJournal::cut_tail(folder.path(), &read)
-                .map_err(|error| Error::Journal(error.into()))
+        let mend = || {
+            FileJournal::mend(folder.path(), &read).map_err(|error| Error::Journal(error.into()))
         };
         let records: Vec<Record> = read.known().cloned().collect();
         self.run_dir = Some(folder.clone());
@@ -371,7 +370,7 @@ impl Attempt {
             if !records.is_empty() {
                 return Err(Error::AnotherAttempt { what: "journal" });
             }
-            cut_tail()?;
+            mend()?;
             return Ok(driver::drive(setup, parts).await);
         };
         setup.started.workspace_json = folder.workspace_digest();
@@ -387,7 +386,7 @@ impl Attempt {
                 kind: difference.kind,
             });
         }
-        cut_tail()?;
+        mend()?;
         let torn_bytes = read.torn_tail.map_or(0, |torn| torn.len as u64);
         let seq = read.records.len() as u64;
         Ok(driver::resume(played, Resumed { torn_bytes }, seq, &records, parts).await)

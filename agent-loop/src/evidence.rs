@@ -118,7 +118,7 @@ impl RunDir {
             if let Some(folder) = at.parent() {
                 fs::create_dir_all(folder)?;
             }
-            write_file(&at, file.bytes())?;
+            write(&self.folder, &at, file.bytes(), readable_by_all)?;
         }
         Ok(())
     }
@@ -146,32 +146,71 @@ pub(crate) fn pretty<T: Serialize>(value: &T) -> serde_json::Result<Vec<u8>> {
 
 /// Writes a file so that there is either the old one or the whole new one, whatever happens.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    write(path, bytes, readable_by_all)
+    write(folder_of(path), path, bytes, readable_by_all)
 }
 
 /// The same, for nobody but its owner: what a check has written can be in it.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    write(path, bytes, |_| Ok(()))
+    write_private_from(folder_of(path), path, bytes)
+}
+
+/// The same, by way of a temporary file in the folder `by` of the same file system.
+pub(crate) fn write_private_from(by: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write(by, path, bytes, |_| Ok(()))
+}
+
+/// Removes the temporary files in `folder` that programs have left which were ended before they could
+/// give them their names. Only for whoever alone writes there: those of a write under way are among
+/// them.
+///
+/// # Errors
+/// Where the folder cannot be read, or such a file not be removed.
+pub(crate) fn remove_leftovers(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if is_temporary(&entry.file_name().to_string_lossy()) && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name is that of a file that is being written, `.tmp-<process>-<number>`.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    let numbers = name.strip_prefix(TEMPORARY);
+    let numbers = numbers.and_then(|numbers| numbers.split_once('-'));
+    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
+}
+
+/// Whether a part of a name is the number of a process, or another.
+pub(crate) fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent();
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 fn write(
+    by: &Path,
     path: &Path,
     bytes: &[u8],
     permit: impl FnOnce(&File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let mut temporary = Temporary::create(folder)?;
+    let mut temporary = Temporary::create(by)?;
     let mut file = &temporary.file;
     file.write_all(bytes)?;
     file.sync_all()?;
     permit(file)?;
     fs::rename(&temporary.path, path)?;
     temporary.is_renamed = true;
-    sync_folder(folder)
+    sync_folder(folder_of(path))
 }
+
+/// What the name of a temporary file begins with.
+const TEMPORARY: &str = ".tmp-";
 
 /// A file of a name that nobody else uses. Removed by itself where it was not renamed.
 struct Temporary {
@@ -185,7 +224,7 @@ impl Temporary {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = folder.join(format!(".tmp-{}-{number}", std::process::id()));
+            let path = folder.join(format!("{TEMPORARY}{}-{number}", std::process::id()));
             match owners_alone().create_new(true).open(&path) {
                 Ok(file) => {
                     return Ok(Self {
@@ -271,6 +310,49 @@ mod tests {
         fs::create_dir(&path).unwrap();
         write_file(&path, b"new").unwrap_err();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_of_another_folder_is_half_only_where_a_crash_is_looked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, path) = (folder.path().join("run"), folder.path().join("blob"));
+        write_private_from(&run, &path, b"new").unwrap_err();
+        assert!(!path.exists());
+        fs::create_dir(&run).unwrap();
+        write_private_from(&run, &path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_dir(&run).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_crash_has_left_is_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = [".tmp-1-0", ".tmp-4194304-17"];
+        let others = [
+            ".tmp-",
+            ".tmp-1-",
+            ".tmp--1",
+            ".tmp-1-a",
+            ".tmp-x",
+            "tmp-1-0",
+            "a.tmp-1-0",
+        ];
+        for name in left.iter().chain(&others) {
+            fs::write(folder.path().join(name), "half").unwrap();
+        }
+        fs::create_dir(folder.path().join(".tmp-2-2")).unwrap();
+        remove_leftovers(folder.path()).unwrap();
+        let names = fs::read_dir(folder.path()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut expected: Vec<&str> = others.into_iter().chain([".tmp-2-2"]).collect();
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        expected.sort_unstable();
+        assert_eq!(names, expected);
+        // What is written now is one of them until it has its name.
+        let temporary = Temporary::create(folder.path()).unwrap();
+        let name = temporary.path.file_name().unwrap().to_str().unwrap();
+        assert!(is_temporary(name), "{name}");
     }
 
     #[test]

@@ -460,3 +460,27 @@ fn a_script_that_is_right_is_accepted_and_verified() {
     verify(&tampered, &acceptance(), &outcome.patch).unwrap_err();
     verify(&records, &acceptance(), b"").unwrap_err();
 }
+
+#[test]
+fn what_a_killed_program_has_left_without_a_name_is_gone_when_the_attempt_goes_on() {
+    use self::resume::{is_proved, killed};
+    let script = || by_turn(vec![fix(), CHECK.to_owned(), FINISH.to_owned()]);
+    let an_attempt = |workspace: &MemoryWorkspace| {
+        let attempt = Attempt::new(task(), script(), workspace.clone(), acceptance(), paths());
+        attempt.allow_checks(true).clock(JumpingClock::default())
+    };
+    // Before anything was taken over, and in the middle.
+    for at in [0, 9] {
+        let workspace = pretending();
+        let (folder, ended) = killed(an_attempt(&workspace), at, Moment::After);
+        assert!(ended.is_none());
+        for name in [".tmp-1-0", ".tmp-31337-4"] {
+            std::fs::write(folder.path().join(name), "{\"half").unwrap();
+        }
+        let outcome = run_or_die(an_attempt(&workspace).resume(folder.path())).unwrap();
+        assert!(outcome.is_accepted(), "{}", outcome.end);
+        assert!(is_proved(folder.path()));
+        let uncovered = crate::verify(folder.path()).unwrap().uncovered;
+        assert_eq!(uncovered, [""; 0], "record {at}");
+    }
+}

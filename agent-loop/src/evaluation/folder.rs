@@ -13,7 +13,7 @@ use super::error::{EvaluationError, whole};
 use super::run::Again;
 use super::suite::{self, Case, SuiteRef};
 use crate::acceptance::Acceptance;
-use crate::evidence::WORKSPACE;
+use crate::evidence::{self, WORKSPACE};
 use crate::journal::{Event, Record, Started, WorkspaceRecord};
 use crate::lock::Locked;
 use crate::outcome::End;
@@ -45,6 +45,7 @@ impl Folder {
             },
             TryLockError::Error(error) => EvaluationError::io(&path)(error),
         })?;
+        evidence::remove_leftovers(root).map_err(EvaluationError::io(root))?;
         let about = root.join(ABOUT);
         if !about.exists() {
             suite::write_json(&about, suite).map_err(EvaluationError::io(&about))?;

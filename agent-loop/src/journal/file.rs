@@ -57,15 +57,15 @@ impl FileJournal {
         })
     }
 
-    /// Goes on with the journal in `folder`: locks it, reads it, and cuts off what a crash has left
-    /// of a last line.
+    /// Goes on with the journal in `folder`: locks it, reads it, and takes away what a crash has left:
+    /// a part of a last line, and temporary files (`.tmp-*`) in the folder.
     ///
     /// # Errors
     /// [`CorruptJournal::Busy`] where another program writes it, else as [`ReadJournal::read`].
     pub fn resume(folder: impl AsRef<Path>) -> Result<(Self, ReadJournal), CorruptJournal> {
         let folder = folder.as_ref();
         let (journal, read) = Self::open(folder)?;
-        Self::cut_tail(folder, &read)?;
+        Self::mend(folder, &read)?;
         Ok((journal, read))
     }
 
@@ -88,9 +88,10 @@ impl FileJournal {
         Ok((written, journal))
     }
 
-    /// Cuts off what a crash has left of a last line, as `read` has found it. Whoever calls it has
-    /// the journal open.
-    pub(crate) fn cut_tail(folder: &Path, read: &ReadJournal) -> io::Result<()> {
+    /// Cuts off what a crash has left of a last line, as `read` has found it, and removes files that
+    /// it has left without their names. Whoever calls it has the journal open.
+    pub(crate) fn mend(folder: &Path, read: &ReadJournal) -> io::Result<()> {
+        evidence::remove_leftovers(folder)?;
         let Some(torn) = read.torn_tail else {
             return Ok(());
         };
@@ -171,7 +172,8 @@ fn write_blob(journal: &Path, bytes: &[u8]) -> io::Result<Digest> {
     }
     let path = folder.join(digest.to_string());
     if !path.exists() {
-        evidence::write_private(&path, bytes)?;
+        // What is in the folder of blobs is a whole one, also after a crash.
+        evidence::write_private_from(journal, &path, bytes)?;
     }
     Ok(digest)
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::evidence;
 use crate::lock::Locked;
 
 /// Who adds a case: of all programs and threads one at a time, as long as the value lives.
@@ -42,15 +43,10 @@ impl Drop for Adding {
 }
 
 /// Whether an entry of a suite is a case that is being made, `.new-<process>`, or a file that is being
-/// written, `.tmp-<process>-<number>` as [`write_file`](crate::evidence::write_file) has it.
+/// written.
 pub(super) fn is_unfinished(name: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if let Some(process) = name.strip_prefix(".new-") {
-        return is_number(process);
-    }
-    let numbers = name.strip_prefix(".tmp-");
-    let numbers = numbers.and_then(|numbers| numbers.split_once('-'));
-    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
+    let process = name.strip_prefix(".new-");
+    process.is_some_and(evidence::is_number) || evidence::is_temporary(name)
 }
 
 #[cfg(unix)]
