@@ -14,6 +14,7 @@ use super::run::Again;
 use super::suite::{self, Case, SuiteRef};
 use crate::acceptance::Acceptance;
 use crate::evidence::{self, WORKSPACE};
+use crate::ids::RequestId;
 use crate::journal::{Event, Record, Started, WorkspaceRecord};
 use crate::lock::Locked;
 use crate::outcome::End;
@@ -108,9 +109,40 @@ pub(super) struct Found {
     pub(super) earlier: Vec<Earlier>,
     /// The last of them, where it is not over and began as it would now.
     pub(super) half: Option<Half>,
-    /// What the place of the last of them is found by, `workspace.json`, where nothing that can be
-    /// relied on says that it has ended: that of a try whose evidence is refused is among them.
-    pub(super) left: Option<Value>,
+    /// What the last of them has left.
+    pub(super) left: LeftBehind,
+}
+
+/// The places of a try of which nothing that can be relied on says that they have ended: those of one
+/// whose evidence is refused are among them.
+#[derive(Debug, Default)]
+pub(super) struct LeftBehind {
+    /// What its own place is found by: `workspace.json`.
+    pub(super) own: Option<Value>,
+    /// The fresh places of its checks, as far as its journal can be read: for what, and what they are
+    /// found by.
+    pub(super) fresh: Vec<(RequestId, Value)>,
+}
+
+impl LeftBehind {
+    fn of(folder: &Path, records: &[Record]) -> Self {
+        let mut fresh: Vec<(RequestId, Value)> = Vec::new();
+        for record in records {
+            let (id, said) = match &record.event {
+                Event::Placing(placing) => (&placing.id, Some(&placing.announced)),
+                Event::Placed(placed) => (&placed.id, Some(&placed.identity)),
+                Event::Left(left) if left.stop == StopState::Confirmed => (&left.id, None),
+                _ => continue,
+            };
+            // What is said later says more.
+            fresh.retain(|(other, _)| other != id);
+            fresh.extend(said.map(|said| (id.clone(), said.clone())));
+        }
+        Self {
+            own: said(folder).filter(|_| !has_stopped(records)),
+            fresh,
+        }
+    }
 }
 
 /// What a try without an end, or without all files that are written after it, has come to so far.
@@ -144,7 +176,7 @@ impl Tries<'_> {
             run: None,
             earlier: Vec::new(),
             half: None,
-            left: None,
+            left: LeftBehind::default(),
         };
         for number in numbers {
             let folder = self.folder.join(number.to_string());
@@ -171,7 +203,7 @@ impl Tries<'_> {
                 earlier.cost.unknown_calls = earlier.cost.unknown_calls.max(1);
             }
             found.earlier.push(earlier);
-            found.left = said(&folder).filter(|_| !has_stopped(&records));
+            found.left = LeftBehind::of(&folder, &records);
             let half = why.is_open.then(|| self.half(records, number));
             found.half = half.flatten();
         }
@@ -273,7 +305,7 @@ impl Tries<'_> {
     }
 }
 
-/// Whether the records of a try say that its place has ended.
+/// Whether the records of a try say that its own place has ended.
 fn has_stopped(records: &[Record]) -> bool {
     let last = records.iter().rev().find_map(|record| match &record.event {
         Event::Stopped(stopped) => Some(&stopped.stop),

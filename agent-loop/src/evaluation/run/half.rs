@@ -42,8 +42,8 @@ impl Evaluation {
 
     /// Resumes the last try of a case where it was broken off, and makes `job` that try. Nothing
     /// where it was not, or cannot be resumed: then it is said why, and the case has to be made anew.
-    /// Before that the place of the last try is ended where it is found, whatever is wrong with that,
-    /// so that there are never two.
+    /// Before that the places of the last try are ended where they are found, whatever is wrong with
+    /// that, so that there are never two.
     pub(super) async fn go_on(&self, job: &mut Job<'_>) -> Result<Option<Made>, EvaluationError> {
         let Some(mut last) = job.earlier.pop() else {
             return Ok(None);
@@ -58,9 +58,12 @@ impl Evaluation {
                 }
             }
         }
-        if let Some(said) = &job.left {
+        if let Some(said) = &job.left.own {
             let id = job.pair.id(job.attempt)?;
             self.places.end(&id, said).await;
+        }
+        for (id, said) in &job.left.fresh {
+            self.places.end(id, said).await;
         }
         job.attempt = anew;
         job.earlier.push(last);

@@ -3,8 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::Evaluation;
 use crate::acceptance::Acceptance;
 use crate::attempt::{Attempt, StopAtEnd};
@@ -12,7 +10,7 @@ use crate::error::Error;
 use crate::evaluation::candidate::Candidate;
 use crate::evaluation::case_report::{About, CaseReport, Earlier};
 use crate::evaluation::error::EvaluationError;
-use crate::evaluation::folder::{Folder, Half, Tries};
+use crate::evaluation::folder::{Folder, Half, LeftBehind, Tries};
 use crate::evaluation::suite::Case;
 use crate::ids::RequestId;
 use crate::journal::Started;
@@ -42,8 +40,8 @@ pub(super) struct Job<'a> {
     pub(super) earlier: Vec<Earlier>,
     /// The last of the earlier ones, where it can go on.
     pub(super) half: Option<Half>,
-    /// What the place of the last of the earlier ones is found by, where that may still be there.
-    pub(super) left: Option<Value>,
+    /// What the last of the earlier ones has left.
+    pub(super) left: LeftBehind,
 }
 
 impl Pair<'_> {

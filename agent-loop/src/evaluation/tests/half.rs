@@ -75,8 +75,12 @@ struct Broken {
 impl Broken {
     /// Runs until nothing happens any more but waiting, and ends the program there.
     async fn by(candidate: Candidate, places: Places) -> Self {
+        Self::on(suite_of(3), candidate, places).await
+    }
+
+    async fn on(suite: TempDir, candidate: Candidate, places: Places) -> Self {
         let broken = Self {
-            suite: suite_of(3),
+            suite,
             out: tempfile::tempdir().unwrap(),
             places,
         };
@@ -340,4 +344,26 @@ async fn a_place_whose_end_nobody_has_confirmed_is_ended_before_there_is_another
         let ended = broken.places.stopped.load(Ordering::SeqCst);
         assert_eq!((broken.places.made(), ended), (6, 3 + stopped));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fresh_place_of_a_check_is_ended_with_the_try_that_is_given_up() {
+    let mut places = found_again();
+    let check = "base:c01-1.3.1";
+    places
+        .faults
+        .insert(check, Fault::hang(Operation::Exec, 1, FaultAt::After));
+    let suite = suite_of(3);
+    let task = suite.path().join("cases/c01/task.json");
+    let text = fs::read_to_string(&task).unwrap();
+    let fresh = text.replace("\"count\":2", "\"count\":2,\"fresh\":true");
+    assert_ne!(text, fresh);
+    fs::write(task, fresh).unwrap();
+    let broken = Broken::on(suite, by_turn(None), places).await;
+    let (report, began) = broken.goes_on(by_turn(None)).await;
+    assert_eq!(began, [("c01".to_owned(), 2, false)]);
+    assert_eq!(report.candidates[0].counts.pass, 3);
+    let (made, ended) = (broken.places.made(), &broken.places.stopped);
+    // A place for each try, and one for each check of the second case, of which one was lost.
+    assert_eq!((made, ended.load(Ordering::SeqCst)), (4 + 3, 4 + 3));
 }
