@@ -58,7 +58,8 @@ pub(crate) struct Flags {
     #[arg(long, default_value_t = 0.9, value_name = "SHARE")]
     pub(crate) coverage: f64,
 
-    /// The least share of the evaluated cases that every candidate has to pass.
+    /// The least share of the evaluated cases that every candidate has to pass. One whose checks gave
+    /// no verdict is not passed.
     #[arg(long, value_name = "SHARE")]
     pub(crate) pass_rate: Option<f64>,
 
