@@ -2,6 +2,7 @@
 
 mod attach;
 mod drive;
+mod patience;
 mod request;
 mod ring;
 mod start;

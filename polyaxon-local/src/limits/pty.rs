@@ -39,14 +39,16 @@ pub struct PtyLimits {
     /// [`FRAMES_BEHIND`](Self::FRAMES_BEHIND).
     pub frames_behind: usize,
     /// How long a client may be that far behind before it is cut off. The program waits meanwhile,
-    /// as it would for any terminal: a client that reads, if slowly, loses nothing. Default
+    /// as it would for any terminal: a client that reads, if slowly, loses nothing. A time in which
+    /// the server was stopped counts as for [`pong_timeout`](Self::pong_timeout). Default
     /// [`BEHIND_FOR`](Self::BEHIND_FOR).
     pub behind_for: Duration,
     /// Between two pings of a connection. Default
     /// [`HEARTBEAT_INTERVAL`](Self::HEARTBEAT_INTERVAL).
     pub heartbeat_interval: Duration,
-    /// How long a client may send no pong before it is cut off. Default
-    /// [`PONG_TIMEOUT`](Self::PONG_TIMEOUT).
+    /// How long a client may send no pong before it is cut off. Of a time in which the server was
+    /// stopped, as with its machine, no more than a quarter of this counts: no client is cut off
+    /// that could not be heard. Default [`PONG_TIMEOUT`](Self::PONG_TIMEOUT).
     pub pong_timeout: Duration,
     /// How long a terminal lives that nobody is attached to. Default
     /// [`IDLE_TTL`](Self::IDLE_TTL).

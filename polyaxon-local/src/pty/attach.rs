@@ -11,9 +11,10 @@ use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt as _, StreamExt as _};
 use polyaxon_sandbox::pty::{PtyControl, PtyEvent, PtyExited};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_tungstenite::tungstenite;
 
+use super::patience::Patience;
 use super::request::Size;
 use super::terminal::{Attached, Over, Terminal};
 use crate::daemon::Refusal;
@@ -91,11 +92,14 @@ struct Reading {
 }
 
 impl Reading {
+    fn patience(&self) -> Patience {
+        Patience::new(self.terminal.limits.pong_timeout)
+    }
+
     async fn run(&mut self) -> Left {
-        let patience = self.terminal.limits.pong_timeout;
-        let mut silent_at = Instant::now() + patience;
+        let mut patience = self.patience();
         loop {
-            let Ok(message) = timeout_at(silent_at, self.stream.next()).await else {
+            let Some(message) = patience.wait(self.stream.next()).await else {
                 return Left::Silent;
             };
             let message = match message {
@@ -105,13 +109,13 @@ impl Reading {
             };
             self.terminal.heard();
             match message {
-                Message::Pong(_) => silent_at = Instant::now() + patience,
+                Message::Pong(_) => patience.renew(),
                 Message::Ping(_) => {}
                 Message::Close(_) => return Left::Closed,
                 Message::Binary(bytes) => {
                     if self.type_in(bytes).await {
                         // While the program kept us waiting, nobody listened for pongs.
-                        silent_at = Instant::now() + patience;
+                        patience.renew();
                     }
                 }
                 Message::Text(text) => {
@@ -132,11 +136,8 @@ impl Reading {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => false,
             Err(mpsc::error::TrySendError::Full(bytes)) => {
                 let size = bytes.len();
-                let patience = self.terminal.limits.pong_timeout;
-                if timeout(patience, self.terminal.input.send(bytes))
-                    .await
-                    .is_err()
-                {
+                let typed = self.patience().wait(self.terminal.input.send(bytes)).await;
+                if typed.is_none() {
                     let message = format!("the program does not read: {size} bytes were dropped");
                     let _gone = self.answer(Refusal::internal(message)).await;
                 }
@@ -165,11 +166,10 @@ impl Reading {
     /// Breaks where the client reads none of the answers that it has already.
     async fn answer(&mut self, refusal: Refusal) -> ControlFlow<()> {
         let (code, message) = refusal.into_code_and_message();
-        let patience = self.terminal.limits.pong_timeout;
         let sent = self.answers.send(PtyEvent::error(code, message));
-        match timeout(patience, sent).await {
-            Ok(_) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
+        match self.patience().wait(sent).await {
+            Some(_) => ControlFlow::Continue(()),
+            None => ControlFlow::Break(()),
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::Shelf;
+use super::patience::Patience;
 use super::terminal::{Behind, Terminal, ended};
 use super::tree::Tree;
 use crate::closing::Closing;
@@ -155,7 +156,7 @@ fn ticks(every: Duration) -> tokio::time::Interval {
 struct Output {
     buffer: BytesMut,
     frame: usize,
-    behind: Option<(Behind, Instant)>,
+    behind: Option<(Behind, Patience)>,
     /// When no process had it open any more.
     closed_at: Option<Instant>,
     /// When something last came.
@@ -189,15 +190,12 @@ impl Output {
     /// # Cancel safety
     /// Nothing is lost: bytes are in the terminal, on their way in `self`, or passed on.
     async fn pass(&mut self, reader: &mut OwnedReadPty, terminal: &Terminal) {
-        if let Some((behind, until)) = &self.behind {
-            tokio::select! {
-                room = behind.output.reserve() => {
-                    // An error is a client that has gone.
-                    if let Ok(room) = room {
-                        room.send(behind.bytes.clone());
-                    }
-                }
-                () = sleep_until(*until) => terminal.cut(behind),
+        if let Some((behind, patience)) = &mut self.behind {
+            match patience.wait(behind.output.reserve()).await {
+                Some(Ok(room)) => room.send(behind.bytes.clone()),
+                // A client that has gone says so by itself.
+                Some(Err(_)) => {}
+                None => terminal.cut(behind),
             }
             self.behind = None;
             self.last = Instant::now();
@@ -213,9 +211,10 @@ impl Output {
             Ok(bytes @ 1..) => {
                 self.read = self.read.saturating_add(bytes);
                 self.last = Instant::now();
-                let until = self.last + terminal.limits.behind_for;
                 let frame = self.buffer.split().freeze();
-                self.behind = terminal.output(frame).map(|behind| (behind, until));
+                let behind = terminal.output(frame);
+                self.behind =
+                    behind.map(|behind| (behind, Patience::new(terminal.limits.behind_for)));
             }
             // On Linux the end is an error: EIO.
             Ok(0) | Err(_) => self.closed_at = Some(Instant::now()),
