@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::harness::{LIMIT, content, eventually, http, marker, processes, reply};
+use crate::harness::{LIMIT, content, eventually, http, marker, one_process, processes, reply};
 
 pub(crate) fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_polyaxon-local"));
@@ -99,7 +99,7 @@ async fn the_program_says_when_it_serves_and_ends_with_all_it_started() {
             (status == 200).then(|| assert_eq!(answer["stdout"], "up\n"))
         })
         .await;
-        assert_eq!(processes(&mark).len(), 1);
+        one_process(&mark).await;
 
         signal(&child, name);
         let (status, log) = ended(child).await;

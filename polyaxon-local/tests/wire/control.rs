@@ -191,37 +191,54 @@ async fn only_a_run_that_was_not_queued_is_skipped() {
 #[tokio::test]
 async fn a_run_ends_at_its_termination_timeout_with_its_processes() {
     let plane = Plane::start().await;
-    let by_component = json!({
-        "kind": "operation", "plugins": {"sandbox": true}, "component": {
-            "termination": {"timeout": 1}, "plugins": {"auth": false, "mountArtifactsStore": false},
+    let by_operation = |seconds: u32| content(&json!({"termination": {"timeout": seconds}}));
+    let by_component = |seconds: u32| {
+        let component = json!({
+            "termination": {"timeout": seconds},
+            "plugins": {"auth": false, "mountArtifactsStore": false},
             "run": {"kind": "service", "container": {"image": "python:3.12-slim"}}
-        }
-    });
-    let contents = [
-        content(&json!({"termination": {"timeout": 1}})),
-        by_component.to_string(),
-    ];
+        });
+        let plugins = json!({"sandbox": true});
+        json!({"kind": "operation", "plugins": plugins, "component": component}).to_string()
+    };
+    let contents: [&dyn Fn(u32) -> String; 2] = [&by_operation, &by_component];
     for content in contents {
-        let path = plane.create(&json!({"content": content})).await;
-        plane.until(&path, "running").await;
-        let mark = marker();
-        let exec = format!(
-            "/sandbox/v1/polyaxon{}/exec",
-            path.strip_prefix("/api/v1").unwrap()
-        );
-        let script = format!("sleep {mark} & echo $!");
-        plane
-            .post(&exec, &json!({"command": ["sh", "-c", script]}))
+        let mut had_a_process = false;
+        // A short one may be over before there is a process that it can end.
+        for seconds in [1, 4, 16] {
+            let path = plane.create(&json!({"content": content(seconds)})).await;
+            let mark = marker();
+            let exec = format!(
+                "/sandbox/v1/polyaxon{}/exec",
+                path.strip_prefix("/api/v1").unwrap()
+            );
+            let command = json!({"command": ["sh", "-c", format!("sleep {mark} & echo $!")]});
+            had_a_process = eventually("a process or the end", async || {
+                let sent = plane.request(Method::POST, &exec).json(&command).send();
+                let started = sent.await.is_ok_and(|answer| answer.status() == 200);
+                (started || ended(&plane, &path).await).then_some(started)
+            })
             .await;
-        let statuses = plane.until(&path, "stopped").await;
-        let stopping = &statuses["status_conditions"][6];
-        assert_eq!(
-            (&stopping["type"], &stopping["reason"]),
-            (&json!("stopping"), &json!("TerminationTimeout"))
-        );
-        assert!(stopping["message"].as_str().unwrap().contains("of 1 s"));
-        no_process(&mark).await;
+            let statuses = plane.until(&path, "stopped").await;
+            assert_eq!(
+                words(&statuses),
+                [&UP[..], &["stopping", "stopped"]].concat()
+            );
+            let stopping = &statuses["status_conditions"][6];
+            assert_eq!(stopping["reason"], "TerminationTimeout");
+            let message = stopping["message"].as_str().unwrap();
+            assert!(message.contains(&format!("of {seconds} s")), "{message}");
+            no_process(&mark).await;
+            if had_a_process {
+                break;
+            }
+        }
+        assert!(had_a_process);
     }
+}
+
+async fn ended(plane: &Plane, path: &str) -> bool {
+    plane.get(&format!("{path}/statuses")).await.1["status"] == "stopped"
 }
 
 #[tokio::test]

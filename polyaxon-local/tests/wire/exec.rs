@@ -6,7 +6,9 @@ use polyaxon_local::Limits;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Plane, base64, code, eventually, marker, no_process, processes, reply};
+use crate::harness::{
+    Plane, base64, code, eventually, growing, marker, no_process, processes, reply,
+};
 
 #[tokio::test]
 async fn a_command_gets_its_input_and_gives_its_output_and_its_end() {
@@ -295,24 +297,34 @@ async fn a_workdir_that_is_not_there_is_refused_and_nothing_ran() {
 
 #[tokio::test]
 async fn a_timeout_is_the_default_the_asked_one_or_too_long() {
-    let mut limits = Limits::default();
-    limits.timeout = Duration::from_millis(200);
-    limits.timeout_max = Duration::from_secs(60);
-    let plane = Plane::with(limits).await;
+    let with = async |milliseconds| {
+        let mut limits = Limits::default();
+        limits.timeout = Duration::from_millis(milliseconds);
+        limits.timeout_max = Duration::from_secs(60);
+        Plane::with(limits).await
+    };
+    growing(async |limit| {
+        let plane = with(limit).await;
+        let sandbox = plane.sandbox().await;
+        let mut all_wrote = true;
+        for body in [
+            json!({}),
+            json!({"timeout_ms": 0}),
+            json!({"timeout_ms": limit / 2}),
+        ] {
+            let answer = sandbox.sh("echo before; exec sleep 600", &body).await;
+            assert_eq!(answer["timed_out"], true);
+            assert_eq!(
+                (&answer["exit_code"], &answer["signal"]),
+                (&json!(-1), &json!("SIGKILL"))
+            );
+            all_wrote &= answer["stdout"] == "before\n";
+        }
+        all_wrote
+    })
+    .await;
+    let plane = with(200).await;
     let sandbox = plane.sandbox().await;
-    for body in [
-        json!({}),
-        json!({"timeout_ms": 0}),
-        json!({"timeout_ms": 100}),
-    ] {
-        let answer = sandbox.sh("echo before; exec sleep 600", &body).await;
-        assert_eq!(answer["timed_out"], true);
-        assert_eq!(
-            (&answer["exit_code"], &answer["signal"]),
-            (&json!(-1), &json!("SIGKILL"))
-        );
-        assert_eq!(answer["stdout"], "before\n");
-    }
     let answer = sandbox
         .sh("sleep .4; echo after", &json!({"timeout_ms": 60_000}))
         .await;

@@ -8,8 +8,9 @@ use polyaxon_local::{Isolation, Limits, LocalServer};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
-/// No wait of a test is longer.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+/// No wait of a test is longer: well above what a loaded machine takes, well below the `sleep 600`
+/// that must not be waited for.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) type Reply = (StatusCode, Value);
 
@@ -276,6 +277,25 @@ pub(crate) async fn no_process(marker: &str) {
         processes(marker).is_empty().then_some(())
     })
     .await;
+}
+
+/// Waits until one process is there whose command line holds `marker`: one that was just started
+/// has for a moment none.
+pub(crate) async fn one_process(marker: &str) {
+    eventually(&format!("the one {marker:?}"), async || {
+        (processes(marker).len() == 1).then_some(())
+    })
+    .await;
+}
+
+/// Tries time limits, in milliseconds, each four times as long as the one before, until `attempt`
+/// says that its command had got as far as it had to by then.
+pub(crate) async fn growing<F: Future<Output = bool>>(mut attempt: impl FnMut(u64) -> F) {
+    let mut limit = 200;
+    while !attempt(limit).await {
+        limit *= 4;
+        assert!(limit < 20_000, "a limit of {} ms is too short", limit / 4);
+    }
 }
 
 /// A word that is in no other command line of this machine. Digits and a dot, so that `sleep`

@@ -7,7 +7,7 @@ use polyaxon_local::{Isolation, IsolationLevel, Limits, LocalServer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Plane, code, eventually, http, marker, no_process, processes};
+use crate::harness::{Plane, code, eventually, http, marker, no_process, one_process, processes};
 
 async fn pods() -> Plane {
     with(Limits::default()).await
@@ -106,9 +106,11 @@ async fn a_run_sees_neither_files_nor_processes_of_another() {
     let plane = pods().await;
     let (one, other) = (plane.sandbox().await, plane.sandbox().await);
     let mark = marker();
+    let program = format!("sleep\0{mark}");
     for (here, there) in [(&one, &other), (&other, &one)] {
         here.write("/tmp/mine", b"mine", &[]).await;
         here.sh(&format!("sleep {mark} & echo"), &json!({})).await;
+        one_process(&program).await;
         let script = format!("ls /tmp; pgrep -f {mark}; cat /proc/[0-9]*/cmdline | grep -c {mark}");
         let answer = there.sh(&script, &json!({"workdir": "/workspace"})).await;
         // Its own `sh` and `grep` hold the word too, and nothing else there does.
@@ -120,8 +122,8 @@ async fn a_run_sees_neither_files_nor_processes_of_another() {
         here.rm("/tmp/mine", &[]).await;
         let killed = here.sh("pkill sleep", &json!({})).await;
         assert_eq!(killed["exit_code"], 0);
+        no_process(&program).await;
     }
-    no_process(&format!("sleep\0{mark}")).await;
 }
 
 #[tokio::test]

@@ -203,8 +203,11 @@ async fn a_size_is_seen_by_the_program_however_early_it_comes() {
     // SB-52.
     let plane = Plane::start().await;
     let sandbox = plane.sandbox().await;
-    let script = "sleep .2; stty size; read line; stty size; read line; stty size; read line";
-    let body = json!({"command": ["sh", "-c", script], "cols": 100, "rows": 30});
+    // It is asked for the size once both are set, however long that takes.
+    let script = "until [ -e go ]; do sleep .02; done; \
+                  stty size; read line; stty size; read line; stty size; read line";
+    let command = ["sh", "-c", script];
+    let body = json!({"command": command, "workdir": "/tmp", "cols": 100, "rows": 30});
     let id = sandbox.pty(&body).await;
     assert_eq!(
         sandbox.pty_post(&id, "resize", &resize(110, 35)).await.0,
@@ -214,6 +217,7 @@ async fn a_size_is_seen_by_the_program_however_early_it_comes() {
         sandbox.pty_post(&id, "resize", &resize(120, 40)).await.0,
         204
     );
+    sandbox.write("/tmp/go", b"", &[]).await;
     let mut socket = sandbox.attach(&id, "?replay_bytes=1000").await;
     assert_eq!(socket.attached["cols"], 120);
     socket.until("40 120\r\n").await;

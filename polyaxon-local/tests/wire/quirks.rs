@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::execs::{Execs, TOKEN, text, within};
 use crate::harness::{Plane, base64, code, http};
 
-const SOON: Duration = Duration::from_secs(10);
+/// Well below the time for which a page with `follow` waits elsewhere.
+const SOON: Duration = Duration::from_secs(20);
 
 async fn with(quirks: &[Quirk]) -> Plane {
     let server = LocalServer::builder().quirks(quirks.iter().copied());

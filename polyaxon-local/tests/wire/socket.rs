@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::{self, Message};
 
 use crate::harness::{LIMIT, Reply, Sandbox, eventually, reply};
 
@@ -104,6 +104,11 @@ impl Sandbox<'_> {
 
     /// Attaches to a terminal that has to be there.
     pub(crate) async fn attach(&self, id: &str, query: &str) -> Socket {
+        self.try_attach(id, query).await.unwrap()
+    }
+
+    /// Attaches to a terminal, where the handshake is not refused.
+    pub(crate) async fn try_attach(&self, id: &str, query: &str) -> Option<Socket> {
         let address = self.plane.server.address();
         let url = format!(
             "ws://{address}{}",
@@ -115,9 +120,11 @@ impl Sandbox<'_> {
             .headers_mut()
             .insert("authorization", token.parse().unwrap());
         let stream = TcpStream::connect(address).await.unwrap();
-        let (mut inner, response) = tokio_tungstenite::client_async(request, stream)
-            .await
-            .unwrap();
+        let shaken = tokio_tungstenite::client_async(request, stream).await;
+        let (mut inner, response) = match shaken {
+            Err(tungstenite::Error::Http(_)) => return None,
+            shaken => shaken.unwrap(),
+        };
         assert_eq!(response.status(), 101);
         let first = timeout(LIMIT, inner.next()).await.unwrap();
         // The first frame is a text frame, whatever the program has written.
@@ -128,11 +135,11 @@ impl Sandbox<'_> {
             (&attached["type"], &attached["pty_id"]),
             (&json!("attached"), &json!(id))
         );
-        Socket {
+        Some(Socket {
             inner,
             attached,
             seen: Seen::default(),
-        }
+        })
     }
 }
 
