@@ -1,10 +1,12 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polyaxon_client::transport::Operation;
 use polyaxon_client::{Client, Config, Effect, Error};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -116,26 +118,23 @@ async fn retry_after_is_waited_for_where_it_fits_the_limit() {
 }
 
 /// A loopback server that reads one request a connection and then does as `act` says, by the
-/// number of the connection.
+/// number of the connection, for as long as the test runs. Counts the connections.
 async fn raw_server(
     act: impl Fn(usize) -> &'static str + Send + 'static,
-) -> (String, tokio::task::JoinHandle<usize>) {
+) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let task = tokio::spawn(async move {
-        let mut served = 0;
-        // Ends a second after the last connection.
-        while let Ok(Ok((mut peer, _))) =
-            tokio::time::timeout(Duration::from_secs(1), listener.accept()).await
-        {
+    let served = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&served);
+    tokio::spawn(async move {
+        while let Ok((mut peer, _)) = listener.accept().await {
+            let number = count.fetch_add(1, Ordering::SeqCst);
             let mut buffer = [0; 4096];
             let _read = peer.read(&mut buffer).await;
-            let _written = peer.write_all(act(served).as_bytes()).await;
-            served += 1;
+            let _written = peer.write_all(act(number).as_bytes()).await;
         }
-        served
     });
-    (url, task)
+    (url, served)
 }
 
 #[tokio::test]
@@ -158,7 +157,7 @@ async fn an_answer_that_breaks_off_leaves_the_effect_unknown_and_is_not_asked_fo
                 .starts_with("exec got no answer from 127.0.0.1:"),
             "{error}"
         );
-        assert_eq!(served.await.unwrap(), 1, "{cut:?}");
+        assert_eq!(served.load(Ordering::SeqCst), 1, "{cut:?}");
     }
 }
 
@@ -171,14 +170,15 @@ async fn reading_goes_on_after_an_answer_that_breaks_off() {
         .send(Operation::get("fs.stat", "/fs/stat"))
         .await
         .unwrap();
-    assert_eq!(served.await.unwrap(), 2);
+    assert_eq!(served.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
 async fn where_nobody_listens_nothing_was_applied_and_the_host_is_named() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // Bound, so that nobody else gets the port, and not listened at.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
     let client = client_of(&format!("http://{address}"));
     let error = client
         .transport()
