@@ -155,7 +155,7 @@ async fn an_end_for_now_is_no_end_and_full_pages_are_not_waited_between() {
     assert!(events.completion().unwrap().success());
     assert!(asked.load(Ordering::SeqCst) >= 46);
     // Forty pages, without one pause of the longest kind between them.
-    assert!(full.unwrap() < Duration::from_secs(1), "{full:?}");
+    assert!(full.unwrap() < Duration::from_secs(10), "{full:?}");
 }
 
 #[tokio::test]

@@ -226,7 +226,15 @@ async fn a_large_event_takes_time_in_proportion_and_has_a_limit() {
         assert_eq!(chunks(&seen)[0].bytes.len(), mib << 20);
         began.elapsed()
     }
-    let (small, large) = (took(16).await, took(64).await);
+    // The least of some: what else the machine does adds to each, and takes from none.
+    let (mut small, mut large) = (took(16).await, took(64).await);
+    for _ in 0..4 {
+        if large < small * 12 {
+            break;
+        }
+        small = small.min(took(16).await);
+        large = large.min(took(64).await);
+    }
     assert!(large < small * 12, "16 MiB: {small:?}, 64 MiB: {large:?}");
 
     let event = output("stdout", &"x".repeat(2 << 20), 2 << 20);
@@ -245,7 +253,7 @@ async fn a_large_event_takes_time_in_proportion_and_has_a_limit() {
 
 #[tokio::test]
 async fn a_silent_stream_ends_at_its_limit_and_says_whether_the_sandbox_is_there() {
-    let idle = Duration::from_millis(500);
+    let idle = Duration::from_secs(4);
     for answers in [true, false] {
         let first = format!("{EVENTS}{START}{}", output("stdout", "up", 2));
         let service = Raw::start(move |asked| match asked {
@@ -261,7 +269,7 @@ async fn a_silent_stream_ends_at_its_limit_and_says_whether_the_sandbox_is_there
         let began = Instant::now();
         let (seen, error) = read(events.await.unwrap()).await;
         let took = began.elapsed();
-        assert!(took >= idle && took < Duration::from_secs(2), "{took:?}");
+        assert!(took >= idle && took < Duration::from_secs(30), "{took:?}");
         assert_eq!(texts(&seen), ["up"]);
         let error = error.unwrap();
         let Error::Interrupted(interrupted) = &error else {
@@ -284,13 +292,13 @@ async fn signs_of_life_keep_a_stream_open_up_to_its_whole_limit() {
     let service = streaming(again).await;
     let (exec, process) = (Exec::new(["true"]), service.sandbox.process());
     let how = Streaming::new()
-        .idle(Duration::from_millis(400))
-        .limit(Duration::from_millis(1500));
+        .idle(Duration::from_secs(3))
+        .limit(Duration::from_secs(7));
     let began = Instant::now();
     let events = process.exec_stream_with(&exec, how).await.unwrap();
     let (seen, error) = read(events).await;
-    // Three times as long as it may be silent.
-    assert!(began.elapsed() >= Duration::from_millis(1500));
+    // More than twice as long as it may be silent.
+    assert!(began.elapsed() >= Duration::from_secs(7));
     assert_eq!(seen.len(), 1, "a sign of life is no event");
     let cause = std::error::Error::source(&error.unwrap())
         .and_then(std::error::Error::source)
