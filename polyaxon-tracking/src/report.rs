@@ -119,6 +119,11 @@ pub struct Unsent {
 }
 
 impl Unsent {
+    /// Whether it is the file at this path.
+    pub(crate) fn is_file(&self, path: &str) -> bool {
+        matches!(&self.what, Sending::File(file) if file == path)
+    }
+
     /// What it is.
     #[must_use]
     pub fn what(&self) -> &Sending {

@@ -23,8 +23,8 @@ use crate::{series, summary};
 pub(crate) use mail::Mail;
 use mail::{Ended, Letter};
 pub(crate) use parcel::Parcel;
-use uploads::Uploads;
 pub(crate) use uploads::files_below;
+use uploads::{Seen, Uploads};
 
 mod mail;
 mod parcel;
@@ -291,10 +291,8 @@ impl Sender {
                         self.waiting.push_front(parcel);
                     }
                     Some((false, _)) => {
-                        tracing::warn!(%error, "the server refused a part of a tracked run");
                         self.failing = None;
-                        self.unsent.extend(parcel.unsent(Some(&Arc::new(error))));
-                        self.close(&parcel);
+                        self.give_up(&parcel, seen, error);
                     }
                 }
             }
@@ -328,8 +326,33 @@ impl Sender {
         }
     }
 
+    /// The parcel is not sent again as it is: the server refuses it, or its file cannot be read.
+    fn give_up(&mut self, parcel: &Parcel, seen: Option<Seen>, error: polyaxon_client::Error) {
+        if let (Parcel::File(path), Some(uploads), Some(seen)) = (parcel, &mut self.uploads, seen) {
+            self.unsent.retain(|unsent| !unsent.is_file(path));
+            match error {
+                // It went away between the look at it and the reading.
+                polyaxon_client::Error::InvalidInput(_) if uploads.look(path).is_none() => {
+                    return self.close(parcel);
+                }
+                polyaxon_client::Error::InvalidInput(_) => uploads.unread(path),
+                _ => uploads.refused(path, seen),
+            }
+        }
+        match &error {
+            polyaxon_client::Error::InvalidInput(_) => {
+                tracing::warn!(%error, ?parcel, "a part of a tracked run cannot be sent");
+            }
+            _ => tracing::warn!(%error, "the server refused a part of a tracked run"),
+        }
+        self.unsent.extend(parcel.unsent(Some(&Arc::new(error))));
+        self.close(parcel);
+    }
+
     /// The server has the file, and is told what it holds. At the end, that is told of all files.
-    fn uploaded(&mut self, path: &str, seen: uploads::Seen) {
+    fn uploaded(&mut self, path: &str, seen: Seen) {
+        // An earlier version that was refused is not missed any more.
+        self.unsent.retain(|unsent| !unsent.is_file(path));
         if let Some(uploads) = &mut self.uploads {
             uploads.uploaded(path, seen);
         }

@@ -12,6 +12,8 @@ use tokio::time::Instant;
 pub(super) struct Uploads {
     root: PathBuf,
     known: HashMap<String, Known>,
+    /// Those that the server refused, as they were then: it is asked again for others only.
+    refused: HashMap<String, Seen>,
     /// Those that are to be uploaded and were not yet.
     asked: HashSet<String>,
 }
@@ -47,6 +49,7 @@ impl Uploads {
         Self {
             root,
             known: HashMap::new(),
+            refused: HashMap::new(),
             asked: HashSet::new(),
         }
     }
@@ -61,6 +64,7 @@ impl Uploads {
                 None => true,
                 Some(known) => known.seen != seen && (all || is_due(*known, seen, now)),
             };
+            let is_due = is_due && self.refused.get(&path) != Some(&seen);
             if is_due && self.asked.insert(path.clone()) {
                 changed.push(path);
             }
@@ -68,18 +72,31 @@ impl Uploads {
         changed
     }
 
-    /// The file as it is now; `None` where it is gone.
+    /// The file as it is now; `None` where it is gone. It can come back, and is asked for then.
     pub(super) fn look(&mut self, path: &str) -> Option<Seen> {
-        let seen = seen(&fs::metadata(self.root.join(path)).ok()?);
+        let metadata = fs::metadata(self.root.join(path)).ok();
+        let seen = metadata.as_ref().and_then(seen);
         if seen.is_none() {
             self.asked.remove(path);
         }
         seen
     }
 
+    /// The server refuses the file as it was seen.
+    pub(super) fn refused(&mut self, path: &str, seen: Seen) {
+        self.asked.remove(path);
+        self.refused.insert(path.to_owned(), seen);
+    }
+
+    /// The file could not be read. The next look for files finds it again.
+    pub(super) fn unread(&mut self, path: &str) {
+        self.asked.remove(path);
+    }
+
     /// The server has the file as it was seen.
     pub(super) fn uploaded(&mut self, path: &str, seen: Seen) {
         self.asked.remove(path);
+        self.refused.remove(path);
         let at = Instant::now();
         self.known.insert(path.to_owned(), Known { seen, at });
     }
@@ -194,5 +211,26 @@ mod tests {
         assert_eq!(uploads.changed(true), ["log"]);
         // Asked for already.
         assert_eq!(uploads.changed(true), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_that_was_gone_or_refused_is_asked_for_once_it_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ckpt.bin");
+        let mut uploads = Uploads::new(folder.path().to_owned());
+        fs::write(&path, "1").unwrap();
+        assert_eq!(uploads.changed(true), ["ckpt.bin"]);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(uploads.look("ckpt.bin"), None);
+        fs::write(&path, "12").unwrap();
+        assert_eq!(uploads.changed(true), ["ckpt.bin"]);
+        let seen = uploads.look("ckpt.bin").unwrap();
+        uploads.refused("ckpt.bin", seen);
+        assert_eq!(uploads.changed(true), [""; 0]);
+        fs::write(&path, "123").unwrap();
+        assert_eq!(uploads.changed(true), ["ckpt.bin"]);
+        // One that cannot be read now perhaps can be later.
+        uploads.unread("ckpt.bin");
+        assert_eq!(uploads.changed(true), ["ckpt.bin"]);
     }
 }

@@ -130,6 +130,26 @@ async fn what_the_server_refuses_is_in_the_report_and_holds_nothing_up() {
     assert!(run.path().join("run.plx.json").exists());
 }
 
+/// As a program does that keeps its last checkpoint only.
+#[tokio::test]
+async fn a_file_that_vanished_while_the_server_was_busy_is_sent_once_it_is_back() {
+    let stage = Stage::new().await;
+    let run = stage.start().await;
+    run.flush().await.unwrap();
+    let path = run.outputs_path("ckpt.bin").unwrap();
+    let busy = FaultRule::new(Fault::Busy).path("*");
+    stage.server.faults().add(busy);
+    std::fs::write(&path, "epoch 1").unwrap();
+    run.flush().await.unwrap_err();
+    std::fs::remove_file(&path).unwrap();
+    stage.server.faults().clear();
+    run.flush().await.unwrap();
+    std::fs::write(&path, "epoch 2").unwrap();
+    run.flush().await.unwrap();
+    assert_eq!(stage.file(run.uuid(), "outputs/ckpt.bin").await, "epoch 2");
+    drop(run.end().await.unwrap().ensure_complete().unwrap());
+}
+
 #[tokio::test]
 async fn a_server_that_does_not_answer_holds_no_caller_up() {
     let stage = Stage::new().await;

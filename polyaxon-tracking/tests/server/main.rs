@@ -13,4 +13,6 @@ mod online;
 #[cfg(test)]
 mod push;
 #[cfg(test)]
+mod refused;
+#[cfg(test)]
 mod stage;

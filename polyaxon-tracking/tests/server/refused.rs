@@ -1,0 +1,93 @@
+//! What a server refuses for good, as a proxy refuses a file that is too large.
+
+use polyaxon_client::{Client, Config, RunUuid};
+use polyaxon_tracking::{Sending, TrackedRun, Tracking, Unsent};
+use serde_json::json;
+use wiremock::matchers::{method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+/// A server that takes everything: it has one run, and what is mounted with a higher priority goes
+/// before.
+async fn server() -> (MockServer, RunUuid) {
+    let (server, run) = (MockServer::start().await, RunUuid::random());
+    let body = json!({"uuid": run, "settings": {"namespace": "ns"}});
+    Mock::given(wiremock::matchers::any())
+        .respond_with(ResponseTemplate::new(200).set_body_json(body))
+        .with_priority(255)
+        .mount(&server)
+        .await;
+    (server, run)
+}
+
+fn tracking(server: &MockServer) -> Tracking {
+    let config = Config::explicit(&server.uri()).unwrap().no_token();
+    Tracking::new(
+        &Client::new(&config).unwrap(),
+        &"acme/demo".parse().unwrap(),
+    )
+}
+
+/// How many uploads there were so far.
+async fn uploads(server: &MockServer, run: RunUuid) -> usize {
+    let at = format!("/streams/v1/ns/acme/demo/runs/{run}/artifact");
+    let requests = server.received_requests().await.unwrap();
+    let is_upload = |request: &&wiremock::Request| request.url.path() == at;
+    requests.iter().filter(is_upload).count()
+}
+
+#[tokio::test]
+async fn a_file_that_was_refused_is_sent_once_it_is_another() {
+    let (server, uuid) = server().await;
+    let folder = tempfile::tempdir().unwrap();
+    Mock::given(method("POST"))
+        .and(path(format!(
+            "/streams/v1/ns/acme/demo/runs/{uuid}/artifact"
+        )))
+        .respond_with(ResponseTemplate::new(413))
+        .up_to_n_times(1)
+        .expect(1)
+        .mount(&server)
+        .await;
+    let run = TrackedRun::start(tracking(&server).folder(folder.path().join("run")))
+        .await
+        .unwrap();
+    let path = run.outputs_path("ckpt.bin").unwrap();
+    std::fs::write(&path, "too large").unwrap();
+    drop(run.flush().await);
+    assert_eq!(uploads(&server, uuid).await, 1);
+    // It is not asked again for the same, whatever the answer would be.
+    run.flush().await.unwrap();
+    assert_eq!(uploads(&server, uuid).await, 1);
+    std::fs::write(&path, "small").unwrap();
+    run.flush().await.unwrap();
+    assert_eq!(uploads(&server, uuid).await, 2);
+    drop(run.end().await.unwrap().ensure_complete().unwrap());
+}
+
+#[tokio::test]
+async fn a_file_that_stays_refused_is_in_the_report_once() {
+    let (server, uuid) = server().await;
+    let folder = tempfile::tempdir().unwrap();
+    Mock::given(method("POST"))
+        .and(path(format!(
+            "/streams/v1/ns/acme/demo/runs/{uuid}/artifact"
+        )))
+        .respond_with(ResponseTemplate::new(413))
+        .expect(2)
+        .mount(&server)
+        .await;
+    let run = TrackedRun::start(tracking(&server).folder(folder.path().join("run")))
+        .await
+        .unwrap();
+    let path = run.outputs_path("ckpt.bin").unwrap();
+    for text in ["too large", "larger still"] {
+        std::fs::write(&path, text).unwrap();
+        drop(run.flush().await);
+    }
+    let report = run.end().await.unwrap();
+    let unsent: Vec<_> = report.unsent().iter().map(Unsent::what).collect();
+    assert_eq!(unsent, [&Sending::File("outputs/ckpt.bin".to_owned())]);
+    let cause = report.unsent()[0].cause().unwrap();
+    assert_eq!(cause.status().map(|status| status.as_u16()), Some(413));
+    assert!(run.path().join("run.plx.json").exists());
+}
