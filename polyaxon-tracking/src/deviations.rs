@@ -63,6 +63,8 @@
 //! | the environment, the code and the machine's load are logged unless told not to | where [`Tracking`](crate::Tracking) says so; `POLYAXON_COLLECT_RESOURCES` is followed |
 //! | `end` of a run that goes nowhere raises | it works; see [`Tracking::no_op`](crate::Tracking::no_op) |
 //! | an existing run that cannot be found fails later, silently | it is looked up: an error of the start |
+//! | a second run in the folder of another takes up its files | the record in the folder must be the run's: [`Error::OtherRun`](crate::Error::OtherRun) |
+//! | a folder that cannot be made is passed over, and the run has no files | it is tried before the run is created |
 //! | SIGTERM leaves the run running | [`end_on_signal`](crate::TrackedRun::end_on_signal), on request |
 //! | the end sleeps for `POLYAXON_TRACKING_FLUSH_DELAY` | it does not: it knows when it is done |
 //!

@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use polyaxon_client::RunUuid;
+
 use crate::kind::ArtifactKind;
 use crate::name::NameUse;
 
@@ -170,6 +172,27 @@ pub enum Error {
         /// The project that was asked for.
         asked: String,
     },
+    /// The folder is that of another run, whose files and record would be mixed with this one's.
+    #[error("{} is the folder of run {found}, not of {}: give each run a folder of its own, or go on with run {found}", path.display(), said(*asked))]
+    #[non_exhaustive]
+    OtherRun {
+        /// The folder.
+        path: PathBuf,
+        /// The run whose record is in it.
+        found: RunUuid,
+        /// The run that was to be started there; `None` for a new one.
+        asked: Option<RunUuid>,
+    },
+    /// A run was created on the server, and could not be started then. As far as that was possible it
+    /// was recorded as failed.
+    #[error("run {run} was created, and could not be started")]
+    #[non_exhaustive]
+    NotStarted {
+        /// The run.
+        run: RunUuid,
+        /// Why not.
+        source: Box<Self>,
+    },
     /// A file does not begin as the event files of metrics do.
     #[error("{} is not an event file of a metric", path.display())]
     #[non_exhaustive]
@@ -189,6 +212,10 @@ impl Error {
             source,
         }
     }
+}
+
+fn said(run: Option<RunUuid>) -> String {
+    run.map_or_else(|| "a new one".to_owned(), |run| format!("run {run}"))
 }
 
 const _: () = {

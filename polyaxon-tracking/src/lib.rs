@@ -78,6 +78,7 @@ mod error;
 mod event;
 mod files;
 mod float;
+mod ground;
 mod kind;
 #[cfg(feature = "layer")]
 mod layer;

@@ -6,6 +6,7 @@ use polyaxon_client::ProjectRef;
 use polyaxon_client::runs::Runs;
 
 use crate::artifact::RunFolder;
+use crate::ground::Created;
 
 /// What the writer and the sender of a run have to know.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) resources: Option<Duration>,
     /// Where the run is sent; `None` keeps it here.
     pub(crate) post: Option<Post>,
+    /// The run, where this process has just created it on a server.
+    pub(crate) created: Option<Created>,
 }
 
 impl Plan {

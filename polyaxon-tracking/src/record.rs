@@ -191,19 +191,48 @@ impl RunRecord {
     pub(crate) fn start(
         introduction: &Introduction,
         uuid: RunUuid,
+        folder: &Path,
         path: &Path,
     ) -> Result<Self, Error> {
-        let mut record = match fs::read(path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|source| Error::Metadata {
-                path: path.to_owned(),
-                source,
-            })?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::new(uuid),
-            Err(error) => return Err(Error::io("read", path)(error)),
-        };
+        let found = Self::check(folder, path, Some(uuid))?;
+        let mut record = found.unwrap_or_else(|| Self::new(uuid));
         record.introduce(introduction)?;
         record.run();
         Ok(record)
+    }
+
+    /// The record that `path` holds, where that is this run's. A new run, which has no id yet, has
+    /// none anywhere.
+    pub(crate) fn check(
+        folder: &Path,
+        path: &Path,
+        run: Option<RunUuid>,
+    ) -> Result<Option<Self>, Error> {
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            // Where the folder cannot be made either, that is said when it is to be.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(Error::io("read", path)(error)),
+        };
+        let record: Self = serde_json::from_slice(&bytes).map_err(|source| Error::Metadata {
+            path: path.to_owned(),
+            source,
+        })?;
+        match run == Some(record.uuid) {
+            true => Ok(Some(record)),
+            false => Err(Error::OtherRun {
+                path: folder.to_owned(),
+                found: record.uuid,
+                asked: run,
+            }),
+        }
     }
 
     fn new(uuid: RunUuid) -> Self {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polyaxon_client::RunUuid;
 use polyaxon_client::runs::RunStatus;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::artifact::RunFolder;
@@ -13,11 +14,12 @@ use crate::capture::LogCapture;
 use crate::error::Error;
 use crate::kind::MetricId;
 use crate::name::{NameUse, Names};
+use crate::plan::Plan;
 use crate::queue::{Command, Queue, QueueIntake, StatusChange};
 use crate::record::Ending;
 use crate::report::Report;
 use crate::resources;
-use crate::tracking::Tracking;
+use crate::tracking::{Collects, Tracking};
 
 mod ends;
 mod events;
@@ -86,17 +88,33 @@ impl TrackedRun {
     ///
     /// # Errors
     /// [`Error::Client`] where the server does not create the run, or knows no such run;
-    /// [`Error::Io`] where the folder cannot be made or written to; [`Error::Metadata`] and
+    /// [`Error::Io`] where the folder cannot be made or written to, which is tried before a run is
+    /// created; [`Error::OtherRun`] where the folder is another run's; [`Error::Metadata`] and
     /// [`Error::OtherProject`] where a run that is to be continued cannot be;
-    /// [`Error::NoRuntime`] outside of a tokio runtime.
+    /// [`Error::NotStarted`], with its id, where a run was created and something failed after that: it
+    /// is recorded as failed, for which the server has 5 s; [`Error::NoRuntime`] outside of a tokio
+    /// runtime.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the run in its folder, recorded as failed like one that was
     /// dropped later. One that was just being created can be left behind on the server, with
     /// nobody to know its id.
     pub async fn start(tracking: Tracking) -> Result<Self, Error> {
+        Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let collects = tracking.collects.clone();
         let (plan, temporary) = tracking.plan().await?;
+        let created = plan.created.clone();
+        match (Self::begin(plan, temporary, collects).await, created) {
+            (Err(error), Some(created)) => Err(created.failed(error).await),
+            (begun, _) => begun,
+        }
+    }
+
+    async fn begin(
+        plan: Plan,
+        temporary: Option<tempfile::TempDir>,
+        collects: Collects,
+    ) -> Result<Self, Error> {
         let measures = plan.resources.is_some();
         let panics = LastPanic::default();
         let (queue, folder) = Queue::start(plan, panics.clone()).await?;

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::artifact::RunFolder;
 use crate::error::Error;
+use crate::ground::{self, Created};
 use crate::place::{Places, Role};
 use crate::plan::{Duties, Introduction, Plan, Post};
 
@@ -194,7 +195,13 @@ impl Tracking {
     }
 
     /// With its files in this folder and not in a folder of its own below that of all runs. It is
-    /// uploaded as it is.
+    /// uploaded as it is, so it should be a new one, or that of the [`run`](Self::run) that is gone
+    /// on with.
+    ///
+    /// One that holds the record of another run is an error of the start,
+    /// [`Error::OtherRun`](crate::Error::OtherRun), offline too: a run that is gone on with is named
+    /// by [`run`](Self::run) or [`resume`](Self::resume), and its record is sent by
+    /// [`push`](crate::push).
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
@@ -233,7 +240,7 @@ impl Tracking {
             let root = chosen.clone().unwrap_or(usual);
             RunFolder::new(base, &root, uuid)
         };
-        let mut temporary = None;
+        let (mut temporary, mut created) = (None, None);
         let (folder, post) = match &self.way {
             Way::Offline(root) => {
                 let uuid = self.uuid.unwrap_or_else(RunUuid::random);
@@ -255,9 +262,53 @@ impl Tracking {
                 pod,
             } => {
                 self.check_project(pod.as_ref())?;
-                let (uuid, post) = self.post(client, *role, places).await?;
-                let base = places.base();
-                (at(&base, places.folder(*role, uuid), uuid)?, Some(post))
+                // Before a run is created: the folders of all runs are in one place.
+                let usual = places.folder(*role, self.uuid.unwrap_or_else(RunUuid::random));
+                ground::check(chosen.clone().unwrap_or(usual), self.uuid).await?;
+                let project = self.introduction.project.as_ref();
+                let project = project.ok_or_else(|| Error::Surroundings {
+                    variable: "the project".to_owned(),
+                    problem: "is not named".to_owned(),
+                })?;
+                let runs = client.runs(project);
+                let (uuid, namespace) = match self.uuid {
+                    Some(uuid) => (uuid, None),
+                    None => {
+                        let made = runs.create(&self.creation()).await?;
+                        let namespace = made.namespace().map(str::to_owned);
+                        let run = made.uuid;
+                        created = Some(Created {
+                            runs: runs.clone(),
+                            run,
+                        });
+                        (run, namespace)
+                    }
+                };
+                let settle = async {
+                    let namespace = match namespace {
+                        Some(namespace) => namespace,
+                        // Says too whether there is such a run.
+                        None => {
+                            let run = runs.get(uuid).await?;
+                            run.namespace().unwrap_or("polyaxon").to_owned()
+                        }
+                    };
+                    let post = Post {
+                        runs: client.with_own_connections()?.runs(project),
+                        namespace,
+                        store: places.store(),
+                        duties: self.duties(*role, created.is_some()),
+                        resumes: self.resumes,
+                        limit: self.send_limit,
+                    };
+                    let folder = at(&places.base(), places.folder(*role, uuid), uuid)?;
+                    Ok((folder, Some(post)))
+                };
+                match (settle.await, created.clone()) {
+                    (Ok(settled), _) => settled,
+                    (Err(error), None) => return Err(error),
+                    (Err(error), Some(created)) => return Err(created.failed(error).await),
+                }
             }
         };
         let plan = Plan {
@@ -266,6 +317,7 @@ impl Tracking {
             capacity: self.capacity,
             resources: self.resources,
             post,
+            created,
         };
         Ok((plan, temporary))
     }
@@ -281,50 +333,14 @@ impl Tracking {
         }
     }
 
-    async fn post(
-        &self,
-        client: &Client,
-        role: Role,
-        places: &Places,
-    ) -> Result<(RunUuid, Post), Error> {
-        let Some(project) = &self.introduction.project else {
-            return Err(Error::Surroundings {
-                variable: "the project".to_owned(),
-                problem: "is not named".to_owned(),
-            });
-        };
-        let runs = client.runs(project);
-        let (uuid, namespace, made) = match self.uuid {
-            Some(uuid) => (uuid, None, false),
-            None => {
-                let created = runs.create(&self.creation()).await?;
-                (created.uuid, created.namespace().map(str::to_owned), true)
-            }
-        };
-        let namespace = match namespace {
-            Some(namespace) => namespace,
-            // Says too whether there is such a run.
-            None => {
-                let run = runs.get(uuid).await?;
-                run.namespace().unwrap_or("polyaxon").to_owned()
-            }
-        };
-        let duties = match role {
+    fn duties(&self, role: Role, is_new: bool) -> Duties {
+        match role {
             Role::Pod => Duties::Pod,
             Role::PodOfAnother => Duties::PodOfAnother,
             Role::PodAlone => Duties::PodAlone,
-            Role::Unmanaged if made || self.resumes => Duties::All,
+            Role::Unmanaged if is_new || self.resumes => Duties::All,
             Role::Unmanaged => Duties::Guest,
-        };
-        let post = Post {
-            runs: client.with_own_connections()?.runs(project),
-            namespace,
-            store: places.store(),
-            duties,
-            resumes: self.resumes,
-            limit: self.send_limit,
-        };
-        Ok((uuid, post))
+        }
     }
 
     fn creation(&self) -> CreateRun {

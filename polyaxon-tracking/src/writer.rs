@@ -84,13 +84,15 @@ impl Writer {
         panics: LastPanic,
     ) -> Result<Self, Error> {
         let folder = plan.folder.clone();
+        let record_path = folder.join(RECORD);
+        // Before anything is made in what may be the folder of another run.
+        let record = RunRecord::start(&plan.introduction, folder.uuid, &folder.root, &record_path)?;
         for name in ["outputs", "events", "assets"] {
             let path = folder.join(name);
             fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
         }
-        let record_path = folder.join(RECORD);
         let mut writer = Self {
-            record: RunRecord::start(&plan.introduction, folder.uuid, &record_path)?,
+            record,
             lineages: Lineages::load(&folder.join(LINEAGES))?,
             lines: Lines::new(folder.clone()),
             folder,

@@ -16,3 +16,5 @@ mod push;
 mod refused;
 #[cfg(test)]
 mod stage;
+#[cfg(test)]
+mod starts;
