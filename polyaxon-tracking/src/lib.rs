@@ -58,7 +58,8 @@
 //! machine was. While the run goes on, and afterwards unless a server has all of it: `run.plx.json`,
 //! its record, and `lineages.plx.json`, its references and the summaries of its events. These two are
 //! replaced whole and never seen half written, the first of them from the start on and about every
-//! second while there is something new. The summaries come at the end, as they need all values. A pod
+//! second while there is something new. `sent.plx.json` says which files a server has, as they were
+//! when they were sent; a push needs it to leave those out. The summaries come at the end, as they need all values. A pod
 //! has the two only where the server takes nothing.
 //!
 //! # Names
@@ -98,6 +99,7 @@ mod report;
 mod resources;
 mod run;
 mod sender;
+mod sent;
 mod series;
 mod span;
 mod summary;

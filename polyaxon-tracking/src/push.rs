@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::report::{Sending, Unsent};
-use crate::sender::files_below;
+use crate::sender::{Seen, files_below};
+use crate::sent::Notebook;
 use crate::writer::{LINEAGES, RECORD};
 
 /// A folder of a run, and as what it is sent.
@@ -80,8 +81,8 @@ impl Push {
         self
     }
 
-    /// Sends files again that the server has in the same size: for files that were changed after
-    /// an earlier push.
+    /// Sends all files, those too that were sent before and have not changed since: where the
+    /// server's copies are not what was sent.
     pub fn everything(mut self) -> Self {
         self.everything = true;
         self
@@ -111,7 +112,8 @@ impl Pushed {
         self.files
     }
 
-    /// How many files the server had already, from an earlier try.
+    /// How many files the server had already, as they are now: from an earlier push, or from the
+    /// run itself.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.kept
@@ -127,7 +129,12 @@ impl Pushed {
 /// Sends the folder of a run to a server: its record, its lineage where it has one, its files.
 ///
 /// It can be repeated, after it was broken off too: a run that is there already gets what is
-/// missing, and files that it has in the same size are kept. Nothing is deleted, here or there.
+/// missing. Nothing is deleted, here or there.
+///
+/// A file is left out only where it was sent before, by a push or by the run itself, to the same
+/// server and run, has not changed since (its size and its time of change), and is there in that
+/// size. What was sent is noted in the folder's `sent.plx.json`. Where that is missing, because the
+/// process of the run was killed or the folder cannot be written to, all files are sent.
 ///
 /// # Errors
 /// [`Error::Io`] and [`Error::Metadata`] where the folder holds no run; [`Error::Surroundings`]
@@ -164,15 +171,20 @@ pub async fn push(client: &Client, push: &Push) -> Result<Pushed, Error> {
         false => runs.artifact_sizes(namespace, run).await?,
     };
     let (mut files, mut kept) = (0, 0);
-    for (path, size) in folder.files {
-        if there.get(&path) == Some(&size) {
+    let mut notebook = Notebook::open(&push.folder, &runs, run);
+    for (path, seen) in folder.files {
+        // By the size alone a file cannot be told from an older one.
+        if there.get(&path) == Some(&seen.size()) && notebook.has(&path, seen) {
             kept += 1;
             continue;
         }
         let upload = Upload::new(push.folder.join(&path), path.as_str());
         let sent = runs.upload(namespace, run, &upload).await;
         match refusal(sent, || Sending::File(path.clone()))? {
-            None => files += 1,
+            None => {
+                files += 1;
+                notebook.add(&path, seen);
+            }
             Some(unsent) => refused.push(unsent),
         }
     }
@@ -190,7 +202,7 @@ struct Folder {
     lineages: Vec<Value>,
     project: ProjectRef,
     uuid: RunUuid,
-    files: Vec<(String, u64)>,
+    files: Vec<(String, Seen)>,
 }
 
 impl Folder {
@@ -201,8 +213,7 @@ impl Folder {
                 .ok_or_else(|| Error::io("read", &folder.join(RECORD))(missing()))?;
             let lineages: Vec<Value> = read_json(&folder.join(LINEAGES))?.unwrap_or_default();
             let files = files_below(&folder);
-            let files = files.into_iter().map(|(path, seen)| (path, seen.size()));
-            Ok((record, lineages, files.collect()))
+            Ok((record, lineages, files))
         };
         let (mut record, lineages, files) = blocking(read).await??;
         let text = |name: &str| record.get(name).and_then(Value::as_str);

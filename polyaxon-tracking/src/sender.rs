@@ -18,13 +18,14 @@ use crate::kind::Place;
 use crate::plan::Plan;
 use crate::queue::Room;
 use crate::report::{Sending, Unsent};
+use crate::sent::Sent;
 use crate::writer::lineage_of;
 use crate::{series, summary};
 pub(crate) use mail::Mail;
 use mail::{Ended, Letter};
 pub(crate) use parcel::Parcel;
-pub(crate) use uploads::files_below;
-use uploads::{Seen, Uploads};
+use uploads::Uploads;
+pub(crate) use uploads::{Seen, files_below};
 
 mod mail;
 mod parcel;
@@ -432,9 +433,15 @@ impl Sender {
             self.room.give_back(parcel.room());
         }
         if let Some(ending) = self.ending.take() {
-            let unsent = std::mem::take(&mut self.unsent);
+            let route = &self.route;
+            let files = self.uploads.as_ref();
+            let ended = Ended {
+                sent: self.sent,
+                unsent: std::mem::take(&mut self.unsent),
+                files: files.map(|files| Sent::new(&route.runs, route.run, files.sent())),
+            };
             // The writer waits for it.
-            let _ = ending.answer.send((self.sent, unsent));
+            let _ = ending.answer.send(ended);
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::report::{Missing, Report, Unwritten};
 use crate::resources::Sampler;
 use crate::run::LastPanic;
 use crate::sender::{Mail, Parcel};
-use crate::summary;
+use crate::{sent, summary};
 use lines::{Lines, Tries};
 use progress::Progress;
 pub(crate) use summaries::Summaries;
@@ -112,6 +112,10 @@ impl Writer {
             clock: Clock::default(),
             marked: None,
         };
+        if plan.post.is_some() {
+            // What this process sends is noted at its end.
+            sent::forget(&writer.folder.root);
+        }
         if let (Some(mail), true) = (&writer.mail, plan.resumes()) {
             for change in writer.record.changes() {
                 mail.post(Parcel::change(&change, 0));
@@ -466,9 +470,12 @@ impl Writer {
                 // What fails here is tried again where it turns out to be needed.
                 drop(self.write_metadata(files::replace));
             }
-            let (sent, unsent) = mail.finish(last);
-            report.sent = sent;
-            report.unsent = unsent;
+            let ended = mail.finish(last);
+            report.sent = ended.sent;
+            report.unsent = ended.unsent;
+            if let (Some(files), false) = (ended.files, report.unsent.is_empty()) {
+                files.write(&self.folder.root);
+            }
         }
         match is_sent && report.unsent.is_empty() {
             // The server has it all: nothing is left to be sent from here.

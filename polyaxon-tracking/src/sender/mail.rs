@@ -14,10 +14,19 @@ use crate::error::Error;
 use crate::plan::{Duties, Post};
 use crate::record::{Change, Merge, RunRecord};
 use crate::report::Unsent;
+use crate::sent::Sent;
 use crate::writer::Summaries;
 
-/// How many calls the server took, and what it did not get.
-pub(super) type Ended = (u64, Vec<Unsent>);
+/// What became of it all.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// How many calls the server took.
+    pub(crate) sent: u64,
+    /// What it did not get.
+    pub(crate) unsent: Vec<Unsent>,
+    /// The files that it has, where this process uploads them.
+    pub(crate) files: Option<Sent>,
+}
 
 #[derive(Debug)]
 pub(super) enum Letter {
@@ -133,13 +142,14 @@ impl Mail {
         match sent.ok().and_then(|()| answered.recv().ok()) {
             Some(ended) => ended,
             // No thread or runtime could be had for it.
-            None => (
-                0,
-                vec![Unsent {
+            None => Ended {
+                sent: 0,
+                unsent: vec![Unsent {
                     what: crate::report::Sending::Record(Vec::new()),
                     cause: None,
                 }],
-            ),
+                files: None,
+            },
         }
     }
 }

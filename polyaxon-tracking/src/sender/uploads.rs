@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 /// What is known of the files that the server has.
@@ -19,7 +20,7 @@ pub(super) struct Uploads {
 }
 
 /// A file as it was when it was looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Seen {
     size: u64,
     changed: SystemTime,
@@ -91,6 +92,12 @@ impl Uploads {
     /// The file could not be read. The next look for files finds it again.
     pub(super) fn unread(&mut self, path: &str) {
         self.asked.remove(path);
+    }
+
+    /// What the server has, as it was seen.
+    pub(super) fn sent(&self) -> impl Iterator<Item = (String, Seen)> {
+        let files = self.known.iter();
+        files.map(|(path, known)| (path.clone(), known.seen))
     }
 
     /// The server has the file as it was seen.

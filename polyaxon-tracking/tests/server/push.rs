@@ -155,6 +155,57 @@ async fn what_could_not_be_sent_online_is_sent_by_a_push() {
     assert_eq!(record.summary["metric"]["last"], 0.5);
 }
 
+/// A checkpoint has the same size in each epoch.
+#[tokio::test]
+async fn a_file_that_was_replaced_by_one_of_the_same_size_is_pushed() {
+    let stage = Stage::new().await;
+    let limit = std::time::Duration::from_millis(500);
+    let tracking = stage.tracking().send_limit(limit);
+    let run = TrackedRun::start(tracking).await.unwrap();
+    let (model, other) = (
+        run.outputs_path("model.bin").unwrap(),
+        run.outputs_path("other.bin").unwrap(),
+    );
+    std::fs::write(&model, "epoch 1").unwrap();
+    std::fs::write(&other, "other").unwrap();
+    run.flush().await.unwrap();
+    let down = FaultRule::new(Fault::Close).path("*");
+    stage.server.faults().add(down);
+    std::fs::write(&model, "epoch 2").unwrap();
+    let report = run.end().await.unwrap();
+    let file = Sending::File("outputs/model.bin".to_owned());
+    assert!(report.unsent().iter().any(|unsent| *unsent.what() == file));
+    stage.server.faults().clear();
+
+    let pushed = push(&stage.client, &Push::new(run.path())).await.unwrap();
+    assert_eq!((pushed.files(), pushed.kept()), (1, 1));
+    assert_eq!(pushed.refused().len(), 0);
+    assert_eq!(stage.file(run.uuid(), "outputs/model.bin").await, "epoch 2");
+    // And so on, by whatever way the folder's files change.
+    std::fs::write(&model, "epoch 3").unwrap();
+    let pushed = push(&stage.client, &Push::new(run.path())).await.unwrap();
+    assert_eq!((pushed.files(), pushed.kept()), (1, 1));
+    assert_eq!(stage.file(run.uuid(), "outputs/model.bin").await, "epoch 3");
+}
+
+/// What another server has, or another run, says nothing of this one.
+#[tokio::test]
+async fn what_was_sent_elsewhere_is_sent_here_too() {
+    let (stage, elsewhere) = (Stage::new().await, Stage::new().await);
+    let run = offline(&stage).await;
+    let folder = Push::new(run.path()).project(elsewhere.project());
+    let pushed = push(&elsewhere.client, &folder).await.unwrap();
+    assert_eq!((pushed.files(), pushed.kept()), (4, 0));
+    // There already, as long as the others, and not the same.
+    let made = Push::new(run.path()).project(stage.project());
+    let pushed = push(&stage.client, &made).await.unwrap();
+    assert_eq!((pushed.files(), pushed.kept()), (4, 0));
+    let note = std::fs::read_to_string(run.path().join("sent.plx.json")).unwrap();
+    assert!(note.contains(&run.uuid().to_string()), "{note}");
+    let back = push(&elsewhere.client, &folder).await.unwrap();
+    assert_eq!((back.files(), back.kept()), (4, 0));
+}
+
 /// Its statuses are not this program's, now or later.
 #[tokio::test]
 async fn a_push_of_somebody_elses_run_gives_it_no_status() {
