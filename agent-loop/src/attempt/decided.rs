@@ -1,7 +1,7 @@
 //! Whether an attempt that was broken off is over all the same.
 
 use super::Attempt;
-use crate::journal::{Record, Started};
+use crate::journal::{MemoryJournal, Record, Started};
 use crate::machine::{Machine, Setup, Step};
 use crate::play::play;
 
@@ -12,7 +12,13 @@ impl Attempt {
         let Some(started) = records.first().and_then(Record::started) else {
             return false;
         };
-        let Ok((setup, _)) = self.build() else {
+        // Nothing is written.
+        let unwritten = Self {
+            journal: Some(Box::new(MemoryJournal::new())),
+            run_dir: None,
+            ..self
+        };
+        let Ok((setup, _)) = unwritten.build() else {
             return false;
         };
         let started = Started::clone(started);

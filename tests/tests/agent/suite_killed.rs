@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use agent_loop::verify;
 use polyaxon_client::runs::ListRuns;
@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 
 use super::killed::{Moments, kill_at_its_line};
 
+/// How long a sandbox may take to end on a busy machine.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 /// The cases by their ids; the program is killed in the second.
 const CASES: [&str; 3] = ["first", "second", "third"];
 
@@ -86,7 +88,7 @@ impl<'a> Case<'a> {
     }
 
     /// How often the command of each case has run, and whether its file is the right one. Ends the
-    /// sandboxes.
+    /// sandboxes, and waits for that: the next round counts those that are left.
     async fn effects(&self) -> Vec<(usize, bool)> {
         let client = client_of(self.server);
         let mut effects = Vec::new();
@@ -106,7 +108,7 @@ impl<'a> Case<'a> {
             let said = sandbox.process().exec(&look.workdir("/tmp")).await.unwrap();
             let said = said.stdout.text().unwrap().to_owned();
             effects.push((said.matches("ran\n").count(), said.ends_with(FIX)));
-            sandbox.stop().await.unwrap();
+            sandbox.stop_and_wait(STOP_LIMIT).await.unwrap();
         }
         effects
     }
