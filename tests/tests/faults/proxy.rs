@@ -29,6 +29,7 @@ pub(crate) struct Seen {
 /// It serves until its end.
 pub(crate) struct Proxy {
     address: SocketAddr,
+    listener: Option<Arc<TcpListener>>,
     /// Of each connection.
     seen: Arc<Mutex<Vec<Seen>>>,
     serving: JoinHandle<()>,
@@ -40,19 +41,24 @@ impl Proxy {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = socket.local_addr().unwrap();
-        let serving = match fault {
+        let (listener, serving) = match fault {
             // The port is ours, and nobody listens.
-            Some(fault) if fault.kind == Kind::Refuse => tokio::spawn(async move {
-                std::future::pending::<()>().await;
-                drop(socket);
-            }),
+            Some(fault) if fault.kind == Kind::Refuse => {
+                let held = async move {
+                    std::future::pending::<()>().await;
+                    drop(socket);
+                };
+                (None, tokio::spawn(held))
+            }
             _ => {
-                let listener = socket.listen(16).unwrap();
-                tokio::spawn(serve(listener, service, fault, Arc::clone(&seen)))
+                let listener = Arc::new(socket.listen(16).unwrap());
+                let serving = serve(Arc::clone(&listener), service, fault, Arc::clone(&seen));
+                (Some(listener), tokio::spawn(serving))
             }
         };
         Self {
             address,
+            listener,
             seen,
             serving,
         }
@@ -62,16 +68,25 @@ impl Proxy {
         self.address
     }
 
-    /// What went through each connection.
+    /// What went through each connection, those that were made and not yet taken among them.
     pub(crate) async fn end(self) -> Vec<Seen> {
         self.serving.abort();
         let _aborted = self.serving.await;
-        self.seen.lock().unwrap().clone()
+        let mut seen = self.seen.lock().unwrap().clone();
+        if let Some(listener) = self.listener.and_then(Arc::into_inner) {
+            // The system is asked itself: the runtime may not have heard of them yet.
+            let listener = listener.into_std().unwrap();
+            seen.extend(std::iter::from_fn(|| {
+                let _taken = listener.accept().ok()?;
+                Some(Seen::default())
+            }));
+        }
+        seen
     }
 }
 
 async fn serve(
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     service: SocketAddr,
     fault: Option<Fault>,
     seen: Arc<Mutex<Vec<Seen>>>,

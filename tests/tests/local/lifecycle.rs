@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use polyaxon_client::runs::{RunStatus, Wait};
 use polyaxon_local::LocalServer;
@@ -56,16 +56,19 @@ async fn a_sandbox_is_created_approved_ready_and_stopped() {
 async fn a_sandbox_ends_by_itself_when_its_time_is_over() {
     let server = LocalServer::start().await.unwrap();
     let client = client_of(&server);
+    // A second is over so soon that it may not be seen to run: all that it was is in its history.
     let spec = SandboxSpec::image("i").termination_timeout(Duration::from_secs(1));
-    let sandbox = SandboxClient::launch(&client, server.project(), &spec)
+    let pending = SandboxClient::create(&client, server.project(), &spec)
         .await
         .unwrap();
     let runs = client.runs(server.project());
-    let limit = Duration::from_secs(20);
+    let limit = Duration::from_secs(60);
     let statuses = runs
-        .wait_until_final(sandbox.run_uuid(), limit)
+        .wait_until_final(pending.run_uuid(), limit)
         .await
         .unwrap();
+    let history = &statuses.status_conditions;
+    assert!(history.iter().any(|step| step.kind == RunStatus::Running));
     let last = statuses.status_conditions.last().unwrap();
     let why = format!("{:?} {:?}", last.reason, last.message);
     assert!(
@@ -132,13 +135,18 @@ async fn dropping_the_service_leaves_no_process_and_no_folder() {
     let exec = Exec::shell(format!("sleep {word} & echo started"));
     local.sandbox.process().exec(&exec).await.unwrap();
     let words = format!("sleep\0{word}\0");
-    assert_eq!(
+    // What was started has a command line of its own in a moment.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let count = || {
         command_lines()
             .iter()
             .filter(|line| **line == words)
-            .count(),
-        1
-    );
+            .count()
+    };
+    while count() != 1 {
+        assert!(Instant::now() < deadline, "{} of {words:?}", count());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     drop(local);
     assert!(!folder.exists());
     // A zombie has no command line any more.

@@ -25,10 +25,10 @@ async fn launch(client: &Client, project: &ProjectRef) -> Error {
 
 #[tokio::test]
 async fn an_unreachable_host_is_named() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    // Bound, so that nobody else gets the port, and not listened at.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let free = socket.local_addr().unwrap();
     let client = Client::new(&Config::explicit(&format!("http://{free}")).unwrap()).unwrap();
     let error = launch(&client, &"acme/lab".parse().unwrap()).await;
     let text = sentence(&error);

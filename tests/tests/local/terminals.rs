@@ -23,7 +23,7 @@ async fn with(set: impl FnOnce(&mut Limits)) -> LocalSandbox {
 async fn a_consumer_that_does_not_read_is_detached_and_can_attach_again() {
     let local = with(|limits| {
         limits.pty.frames_behind = 4;
-        limits.pty.behind_for = Duration::from_millis(100);
+        limits.pty.behind_for = Duration::from_secs(3);
     })
     .await;
     let ptys = local.sandbox.pty();
@@ -68,9 +68,9 @@ async fn a_consumer_that_does_not_read_is_detached_and_can_attach_again() {
 /// Heartbeats alone keep a handle that nobody touches.
 #[tokio::test]
 async fn an_idle_attachment_outlives_the_patience_of_the_service() {
-    let patience = Duration::from_millis(400);
+    let patience = Duration::from_secs(4);
     let local = with(|limits| {
-        limits.pty.heartbeat_interval = patience / 4;
+        limits.pty.heartbeat_interval = patience / 20;
         limits.pty.pong_timeout = patience;
     })
     .await;
@@ -81,8 +81,8 @@ async fn an_idle_attachment_outlives_the_patience_of_the_service() {
         .open(&Pty::new(["sh", "-c", line]))
         .await
         .unwrap();
-    // Nothing comes for three times as long.
-    let nothing = timeout(patience * 3, pty.next()).await;
+    // Nothing comes for longer than that.
+    let nothing = timeout(patience * 3 / 2, pty.next()).await;
     assert!(nothing.is_err(), "{nothing:?}");
     pty.write("it\n").await.unwrap();
     let mut seen = Vec::new();
