@@ -235,7 +235,8 @@ pub enum Verdict {
     /// They are wrong.
     #[non_exhaustive]
     Fail {
-        /// What the model is told, where the stage is not [`hidden`](Stage::hidden).
+        /// What the model is told, where the stage is not [`hidden`](Stage::hidden), but for what looks
+        /// like a secret in it.
         feedback: String,
     },
     /// The check has shown nothing: neither a pass nor a failure.

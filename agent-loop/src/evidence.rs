@@ -23,6 +23,9 @@ use crate::outcome::Outcome;
 /// | `report.html` | the same, in parts |
 /// | `outcome.json` | a line of each check that did not pass; where a hidden stage came to no verdict it can quote what code under test has written |
 ///
+/// What looks like a secret in the output of a check, by the name it stands behind, is in `actions.jsonl`
+/// and `blobs` alone: the others, and the model, have `<redacted>` in its place.
+///
 /// Each of them is its owner's alone (mode 0600 on Unix), in every run, since the output of any check
 /// can hold what is not meant for all who use a machine. `workspace.json`, `patch.diff` and `files`
 /// come from the workspace and can be read by everyone, and shown to others. The whole folder can be

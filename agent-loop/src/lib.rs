@@ -95,6 +95,7 @@ mod play;
 pub mod policy;
 mod private;
 mod prompt;
+mod redact;
 pub mod report;
 mod serde_as;
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::outcome::{CheckOutcome, End, Limit};
 use crate::path::RelPath;
 use crate::private::Private;
 use crate::prompt::BYTE_ORDER_MARK;
+use crate::redact::redact_output;
 use crate::text::{head_and_tail, one_line, printable};
 use crate::workspace::{Precondition, WorkspaceError};
 
@@ -427,7 +428,8 @@ impl Machine {
             Verdict::Fail { feedback } => feedback,
             Verdict::Invalid { why } => why,
         };
-        let said = printable(said.as_bytes());
+        // The journal has it as it was; nobody else is told what looks like a secret.
+        let said = redact_output(&printable(said.as_bytes()));
         let told = Told {
             summary: one_line(&said, 200),
             shown: self.shown(&said),

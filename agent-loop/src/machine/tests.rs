@@ -4,6 +4,7 @@ mod asking;
 mod hidden;
 mod limits;
 mod rules;
+mod secrets;
 mod trouble;
 
 use crate::Attempt;

@@ -9,6 +9,8 @@ use crate::acceptance::{Level, StageRun, StageSummary, Verdict};
 use crate::journal::{Answer, Intended, Judged, ReplyRecord, TurnResult, place_in_a_line};
 use crate::model::Usage;
 use crate::outcome::{AcceptanceState, Outcome};
+use crate::redact::redact_output;
+use crate::text::{one_line, printable};
 
 /// The most of one text that is shown, in bytes.
 const MOST_TEXT: usize = 64 * 1024;
@@ -224,7 +226,7 @@ fn checks(page: &mut Page, run: &Run, turns: &[Turn<'_>]) {
             " turn {}, {}: {}",
             turn.number,
             judged.check,
-            first_line(said(judged))
+            first_line(&said(judged))
         ));
         page.close("summary");
         page.element("pre", "", &shown(said(judged).as_bytes(), MOST_TEXT));
@@ -256,16 +258,21 @@ fn verdict_tone(verdict: &Verdict) -> Tone {
     }
 }
 
-fn said(judged: &Judged) -> &str {
-    match &judged.verdict {
-        Verdict::Pass { summary, .. } => summary,
-        Verdict::Fail { feedback } => feedback,
-        Verdict::Invalid { why } => why,
-    }
+fn said(judged: &Judged) -> String {
+    without_secrets(match &judged.verdict {
+        Verdict::Pass { summary, .. } => summary.as_bytes(),
+        Verdict::Fail { feedback } => feedback.as_bytes(),
+        Verdict::Invalid { why } => why.as_bytes(),
+    })
+}
+
+/// What a program said, for a page that is handed on.
+fn without_secrets(said: &[u8]) -> String {
+    redact_output(&printable(said))
 }
 
 fn first_line(text: &str) -> String {
-    crate::text::one_line(text.lines().next().unwrap_or_default(), 160)
+    one_line(text.lines().next().unwrap_or_default(), 160)
 }
 
 fn stage_that_ran(page: &mut Page, plan: Option<&StageSummary>, ran: &StageRun) {
@@ -303,7 +310,11 @@ fn stage_that_ran(page: &mut Page, plan: Option<&StageSummary>, ran: &StageRun) 
         }
         let cut = if is_cut { ", not whole" } else { "" };
         page.element("p", "dim", &format!("{name}{cut}"));
-        page.element("pre", "", &shown(bytes, MOST_TEXT));
+        page.element(
+            "pre",
+            "",
+            &shown(without_secrets(bytes).as_bytes(), MOST_TEXT),
+        );
     }
 }
 

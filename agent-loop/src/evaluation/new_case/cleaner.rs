@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::evaluation::suite::{Answer, Bytes, Check, Command, Io, Wanted};
 use crate::journal::Started;
 use crate::manifest::File;
-use crate::private;
+use crate::redact::redact;
 
 const NO_TEXT: &str = "is no text, so nothing was looked for";
 
@@ -43,7 +43,7 @@ impl Cleaner {
         for name in &self.names {
             clean = clean.replace(name.as_str(), "workspace");
         }
-        clean = without_people(&private::redact(&clean));
+        clean = without_people(&redact(&clean));
         if clean != text {
             let what = "secrets, names of the workspace or folders of people were replaced";
             self.changed.insert(at.to_owned(), what);
