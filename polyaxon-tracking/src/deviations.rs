@@ -73,7 +73,7 @@
 //! | there | here |
 //! |---|---|
 //! | a push that broke off cannot be resumed | it is completed: see [`push`](crate::push()) |
-//! | – | what was sent is noted in the folder, as `sent.plx.json`, which the platform's client leaves alone |
+//! | a folder does not say what of it a server has | that is noted in it, as `sent.plx.json`, which the platform's client leaves alone |
 //! | a run without lineage is not uploaded | it is |
 //! | an archive replaces the run's whole folder on the server | files are sent one by one, and none is deleted |
 //! | `.polyaxonignore` leaves files out | all files are sent, but for links and what is in `.git` |

@@ -26,6 +26,7 @@ const TENSORBOARDS: Why = Deviation("only the first `TensorBoard` of a run is re
 const ARCHIVE_UP: Why = Deviation("an archive replaces the run's whole folder on the server");
 const ARCHIVE_DOWN: Why = Deviation("a pull fetches one archive");
 const RESUMED: Why = Deviation("a push that broke off cannot be resumed");
+const SENT: Why = Deviation("a folder does not say what of it a server has");
 const ONCE: Why = Deviation("a value that is told by `log_metric` is posted as an output");
 const COLLECTED: Why = Deviation("events can be switched off");
 const SOMEBODYS: Why = Deviation("a run of somebody else logs no events unless told to");
@@ -90,6 +91,7 @@ pub(super) fn file(case: &str, path: &str) -> Option<Why> {
         ("offline-artifacts", "assets/bogus/badkind_1.v1.bin") => RAW,
         ("offline-artifacts", _) => COLLISION,
         ("offline-refs", "lineages.plx.json") => RAW,
+        ("push-offline", "sent.plx.json") => SENT,
         ("online-metric-values", "events/text/dup.plx") => COLLISION,
         ("online-status", _) => COLLECTED,
         ("online-existing-run", _) => SOMEBODYS,
