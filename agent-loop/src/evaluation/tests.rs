@@ -28,6 +28,16 @@ use crate::workspace::{
     Fault, FaultAt, MemoryWorkspace, Operation, Workspace, WorkspaceError, Workspaces,
 };
 
+/// What is in a folder, by name.
+fn entries(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
 /// A suite of so many cases, `c00`, `c01`, …, all of one small repair.
 fn suite_of(cases: usize) -> TempDir {
     let folder = tempfile::tempdir().unwrap();

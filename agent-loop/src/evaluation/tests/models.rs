@@ -1,10 +1,9 @@
 //! When a candidate makes its models, and which of them are asked.
 
 use std::fs;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use super::{Places, candidate, evaluation, number, right, suite_of, wrong};
+use super::{Places, candidate, entries, evaluation, number, right, suite_of, wrong};
 use crate::budget::Budget;
 use crate::evaluation::{Candidate, Decision, SuiteReport};
 use crate::model::{Model, Recording, Replay};
@@ -19,15 +18,6 @@ fn script(case: &str) -> Arc<dyn Model> {
 
 fn of_four_turns(candidate: Candidate) -> Candidate {
     candidate.configure(|attempt| attempt.budget(Budget::default().turns(4)))
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 fn decisions(report: &SuiteReport) -> Vec<Decision> {
@@ -92,7 +82,7 @@ async fn a_model_is_made_once_a_case_and_put_into_something_for_a_try_only() {
     let taken = || std::mem::take(&mut *made.lock().unwrap());
     let report = new().run().await.unwrap();
     assert_eq!(taken(), ["c00", "c01"]);
-    assert_eq!(names(calls.path()), ["c00-1", "c01-1"]);
+    assert_eq!(entries(calls.path()), ["c00-1", "c01-1"]);
 
     // What is kept, or only looked at, is compared and not asked.
     assert_eq!(new().collect().unwrap().candidates, report.candidates);
@@ -105,14 +95,14 @@ async fn a_model_is_made_once_a_case_and_put_into_something_for_a_try_only() {
     fs::remove_file(outcome("c00")).unwrap();
     assert_eq!(new().run().await.unwrap(), report);
     assert_eq!(taken(), ["c00", "c01"]);
-    assert_eq!(names(calls.path()), ["c00-1", "c01-1"]);
+    assert_eq!(entries(calls.path()), ["c00-1", "c01-1"]);
 
     // Of a case that is made anew it is the next try.
     fs::write(outcome("c01"), "{}").unwrap();
     let report = new().run().await.unwrap();
     assert_eq!(report.candidates[0].case("c01").unwrap().attempt, 2);
     assert_eq!(taken(), ["c00", "c01"]);
-    assert_eq!(names(calls.path()), ["c00-1", "c01-1", "c01-2"]);
+    assert_eq!(entries(calls.path()), ["c00-1", "c01-1", "c01-2"]);
     let other = candidate("base", &[1]);
     let kept = evaluation(&suite, &out, &Places::default()).candidate(other);
     assert_eq!(kept.run().await.unwrap(), report);

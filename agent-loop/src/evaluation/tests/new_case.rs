@@ -1,7 +1,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use super::{Places, candidate, evaluation, load, suite_of};
+use super::{Places, candidate, entries, evaluation, load, suite_of};
 use crate::acceptance::{
     Acceptance, CheckPlan, CommandAcceptance, Description, Evidence, Expected, IoCase, IoCases,
     UnittestAcceptance, Verdict, all, then,
@@ -392,15 +392,6 @@ async fn a_hidden_check_of_any_kind_can_be_set() {
         .add_to(folder.path(), "shown");
     let error = error.unwrap_err().to_string();
     assert!(error.ends_with("a hidden case cannot be shown"), "{error}");
-}
-
-fn entries(folder: &std::path::Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 #[tokio::test]
