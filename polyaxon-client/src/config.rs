@@ -197,8 +197,8 @@ impl Config {
         Ok(self)
     }
 
-    /// The limit of one call from first byte to last, but for calls that have their own.
-    /// Default: 60 s.
+    /// The limit of one call from first byte to last, but for calls that have their own; of an
+    /// upload it is the time in which nothing moves. Default: 60 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

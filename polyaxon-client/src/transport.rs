@@ -35,6 +35,7 @@ mod body;
 mod classify;
 mod library;
 mod operation;
+mod pulse;
 mod sse;
 mod stream;
 mod upgrade;
@@ -227,10 +228,27 @@ impl Transport {
         call.instrument(span).await
     }
 
-    /// One attempt, up to the whole answer.
+    /// One attempt, up to the whole answer. A file is as large as it is, and a line as slow: there
+    /// the limit is for silence.
     async fn whole(&self, operation: &Operation, url: Url) -> Result<Answer, Error> {
         let limit = operation.timeout.unwrap_or(self.0.timeout);
-        let response = self.request(operation, &url, Some(limit)).await?;
+        let Some(Body::Form(form)) = &operation.body else {
+            return self.exchange(operation, url, Some(limit)).await;
+        };
+        let exchange = self.exchange(operation, url, None);
+        match form.pulse().watch(limit, exchange).await {
+            Some(result) => result,
+            None => Err(classify::silence(operation, &self.0.host, limit)),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        operation: &Operation,
+        url: Url,
+        limit: Option<Duration>,
+    ) -> Result<Answer, Error> {
+        let response = self.request(operation, &url, limit).await?;
         let status = response.status();
         let headers = response.headers().clone();
         let body = response

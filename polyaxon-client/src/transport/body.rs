@@ -4,11 +4,13 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt as _, stream};
 use tokio::io::AsyncReadExt as _;
 
+use super::pulse::Pulse;
 use crate::error::InvalidInput;
 
 /// How much of a file is read at once.
@@ -29,7 +31,14 @@ pub(super) struct Form {
     path: PathBuf,
     length: u64,
     progress: Option<Progress>,
+    pulse: Pulse,
 }
+
+/// How long the receiver may take for so many bytes of a file, once it was handed the last: they can
+/// wait in the buffers of a slow line, or be handed on to a store.
+const DIGESTED_IN_A_SECOND: u64 = 64 * 1024;
+/// And no longer than this.
+const LONGEST_DIGESTION: Duration = Duration::from_secs(15 * 60);
 
 /// Is told how many bytes of the file were handed to the connection, and how many there are.
 pub(super) type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
@@ -75,6 +84,7 @@ impl Form {
             path: path.to_owned(),
             length,
             progress,
+            pulse: Pulse::new(),
         };
         Ok((form, format!("multipart/form-data; boundary={boundary}")))
     }
@@ -82,6 +92,11 @@ impl Form {
     /// How many bytes it has on the wire.
     pub(super) fn length(&self) -> u64 {
         self.head.len() as u64 + self.length + self.tail.len() as u64
+    }
+
+    /// Beats with each piece of the file that goes on its way.
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     /// Its bytes. A file that has become shorter is an error, as the length was told before.
@@ -92,10 +107,11 @@ impl Form {
             path,
             length,
             progress,
+            pulse,
         } = self;
         let head = stream::once(async { Ok::<_, io::Error>(head) });
         let file = stream::try_unfold((None, length), move |(open, left)| {
-            let (path, progress) = (path.clone(), progress.clone());
+            let (path, progress, pulse) = (path.clone(), progress.clone(), pulse.clone());
             async move {
                 if left == 0 {
                     return Ok(None);
@@ -110,6 +126,10 @@ impl Form {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
                 let left = left.saturating_sub(bytes.len() as u64);
+                pulse.beat(match left {
+                    0 => Duration::from_secs(length / DIGESTED_IN_A_SECOND).min(LONGEST_DIGESTION),
+                    _ => Duration::ZERO,
+                });
                 if let Some(tell) = progress {
                     tell(length.saturating_sub(left), length);
                 }

@@ -19,6 +19,7 @@ mod saved;
 mod streams;
 mod stub;
 mod tracked;
+mod uploads;
 
 const RUN: &str = "8aac02e3a62a4f0aaa257c59da5eab80";
 
