@@ -49,7 +49,7 @@
 //! | two headers, `header_name` and `header_value`, come along by mistake | they do not |
 //! | the configuration, token included, is printed with errors | no error or log holds a token |
 //! | certificates are not checked unless asked for | they are, unless told not to |
-//! | 405 with an empty body is an error | on the open-source server it means a locked database and is tried again |
+//! | 405 with an empty body is an error | on the open-source server it means a locked database and is tried again, until others got through and it did not |
 //!
 //! # Where a run is tracked
 //!

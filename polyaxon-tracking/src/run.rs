@@ -205,8 +205,9 @@ impl TrackedRun {
     ///
     /// # Errors
     /// [`Error::NotYetWritten`] or [`Error::Io`] for the first file that could not be written. Its
-    /// values are kept, and tried again every second and at the end. [`Error::NotYetSent`] once a
-    /// try to send has failed; what waits is tried again.
+    /// values are kept, and tried again every second and at the end. [`Error::NotYetSent`] where a
+    /// part cannot be sent for now: it is tried again. All else has been sent then, unless the server
+    /// takes nothing.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing: writer and sender go on.
@@ -232,7 +233,9 @@ impl TrackedRun {
 
     /// Ends the run: writes what was taken, the summaries of its events, and its final status. Of
     /// a run that is sent, the files are sent before the status: a run that says it has ended is
-    /// complete. From the call on, nothing is taken any more.
+    /// complete. What cannot be sent within the time for it is not waited for: the last quarter of
+    /// [`Tracking::send_limit`], 10 s at most, is the status's. From the call on, nothing is taken any
+    /// more.
     ///
     /// What could not be written or sent is in the report; [`Report::ensure_complete`] makes an
     /// error of it. Sending is given up after the time of

@@ -1,4 +1,7 @@
 //! The sender: the only one that talks to the server for a run, one call after the other.
+//!
+//! What can be sent is, whatever fails before it: see `waiting`. The final status comes last, and is
+//! sent before the time for everything is up, be all else sent or not.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -26,19 +29,19 @@ use mail::{Ended, Letter};
 pub(crate) use parcel::Parcel;
 use uploads::Uploads;
 pub(crate) use uploads::{Seen, files_below};
+use waiting::{Entry, Next, Waiting};
 
 mod mail;
 mod parcel;
 mod uploads;
+mod waiting;
 
 /// How often the run's folder is looked through for files to upload.
 const PASS: Duration = Duration::from_secs(10);
 
-/// How long the first try that failed is waited for, and the longest wait: while the run goes on,
-/// and once it has ended.
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(15);
-const LONGEST_WAIT_AT_THE_END: Duration = Duration::from_secs(2);
+/// Of the time for sending what is left of a run that has ended, the final status has the last: a part
+/// of it, and this at most.
+const FOR_THE_STATUS: Duration = Duration::from_secs(10);
 
 /// A call's failure, shared by all that wait behind it.
 type Cause = Arc<polyaxon_client::Error>;
@@ -53,23 +56,18 @@ pub(crate) struct Sender {
     route: Route,
     room: Arc<Room>,
     is_behind: Arc<AtomicBool>,
-    /// What waits to be sent, oldest first.
-    waiting: VecDeque<Parcel>,
-    /// How many parcels there ever were, and how many of them are done with.
-    taken: u64,
-    done: u64,
+    waiting: Waiting,
     sent: u64,
     unsent: Vec<Unsent>,
-    /// Answers that are due once so many parcels are done with.
+    /// Answers that are due once nothing waits that was taken up to this number.
     flushes: Vec<(u64, oneshot::Sender<Result<(), Error>>)>,
-    failing: Option<Failing>,
     uploads: Option<Uploads>,
     next_pass: Instant,
     /// The records of event files that the server has.
     summaries: HashMap<String, Value>,
     ending: Option<Ending>,
-    /// When everything has to be sent, once the run has ended.
-    deadline: Option<Instant>,
+    /// Once the run has ended. Known before that is told, where a call is under way.
+    times: Option<Times>,
 }
 
 /// Where it all goes.
@@ -84,15 +82,36 @@ struct Route {
     is_community: Option<bool>,
 }
 
-/// The last try failed, and the next is due.
-#[derive(Debug)]
-struct Failing {
-    cause: Cause,
-    wait: Duration,
-    retry: Instant,
+/// When everything has to be sent.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    /// All but the final status.
+    parts: Instant,
+    all: Instant,
 }
 
-/// The run has ended: everything is to be sent before the deadline.
+impl Times {
+    fn within(limit: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            parts: now + (limit - FOR_THE_STATUS.min(limit / 4)),
+            all: now + limit,
+        }
+    }
+}
+
+/// What a call has to make way for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// The end of the run: it has failed before.
+    Ended,
+    /// The final status.
+    Parts,
+    /// Nothing, as long as there is time.
+    All,
+}
+
+/// The run has ended.
 #[derive(Debug)]
 struct Ending {
     answer: std::sync::mpsc::Sender<Ended>,
@@ -120,18 +139,15 @@ impl Mail {
             },
             room: Arc::clone(room),
             is_behind: Arc::clone(&is_behind),
-            waiting: VecDeque::new(),
-            taken: 0,
-            done: 0,
+            waiting: Waiting::default(),
             sent: 0,
             unsent: Vec::new(),
             flushes: Vec::new(),
-            failing: None,
             uploads: uploads.then(|| Uploads::new(plan.folder.root.clone())),
             next_pass: Instant::now(),
             summaries: HashMap::new(),
             ending: None,
-            deadline: None,
+            times: None,
         };
         (Some(Self::new(letters, is_behind, post)), Some(sender))
     }
@@ -158,19 +174,28 @@ impl Sender {
             while let Ok(letter) = self.letters.try_recv() {
                 self.open(letter);
             }
-            self.answer_flushes();
             let now = Instant::now();
             if self.ending.is_some() {
-                if self.waiting.is_empty() || self.deadline.is_some_and(|due| due <= now) {
+                if self.waiting.is_empty() || self.times.is_some_and(|times| times.all <= now) {
                     return self.finish();
+                }
+                if !self.waiting.is_short() && self.times.is_some_and(|it| it.parts <= now) {
+                    self.make_way();
                 }
             } else if self.uploads.is_some() && self.next_pass <= now {
                 self.look_for_files(Scan::Due);
             }
-            let is_due = self.failing.as_ref().is_none_or(|f| f.retry <= now);
-            if is_due && !self.waiting.is_empty() {
-                self.send_first().await;
-            } else if !self.wait().await {
+            let next = self.waiting.next(now);
+            self.answer_flushes(next);
+            let retry = match next {
+                Next::Send(index) => {
+                    self.send(index).await;
+                    continue;
+                }
+                Next::Wait(retry) => Some(retry),
+                Next::Nothing => None,
+            };
+            if !self.wait(retry).await {
                 return;
             }
         }
@@ -178,12 +203,15 @@ impl Sender {
 
     /// Waits for a letter or for the next time that something is due. Answers false where nothing
     /// comes any more.
-    async fn wait(&mut self) -> bool {
+    async fn wait(&mut self, retry: Option<Instant>) -> bool {
         let pass = self.uploads.as_ref().map(|_| self.next_pass);
+        let has_ended = self.ending.is_some();
+        let parts = self.times.filter(|_| !self.waiting.is_short());
         let times = [
-            self.failing.as_ref().map(|failing| failing.retry),
-            self.deadline,
-            pass.filter(|_| self.ending.is_none()),
+            retry,
+            parts.map(|times| times.parts),
+            self.times.map(|times| times.all),
+            pass.filter(|_| !has_ended),
         ];
         let wake = times.into_iter().flatten().min();
         let letter = match wake {
@@ -199,7 +227,7 @@ impl Sender {
                 true
             }
             // The writer is gone. What waits for the end of the run waits no more.
-            None if self.ending.is_none() => false,
+            None if !has_ended => false,
             None => {
                 let pause = wake.unwrap_or_else(Instant::now);
                 tokio::time::sleep_until(pause).await;
@@ -210,37 +238,29 @@ impl Sender {
 
     fn open(&mut self, letter: Letter) {
         match letter {
-            Letter::Parcel(parcel) => self.take(parcel),
+            Letter::Parcel(parcel) => self.waiting.add(parcel),
             Letter::Flush(answer) => {
                 self.look_for_files(Scan::All);
-                self.flushes.push((self.taken, answer));
-                // The next try answers; one that failed before may be due only much later.
-                if let Some(failing) = &mut self.failing {
-                    failing.retry = Instant::now();
-                }
+                self.flushes.push((self.waiting.newest(), answer));
+                // What failed before may be due only much later.
+                self.waiting.retry_now();
             }
             Letter::Last(last, answer) => {
                 self.look_for_files(Scan::All);
                 for parcel in last.parcels {
                     if let Some(parcel) = parcel.without(&self.summaries) {
-                        self.take(parcel);
+                        self.waiting.add(parcel);
                     }
                 }
-                // It can be set already, where a call was under way when the run ended.
-                self.deadline
-                    .get_or_insert_with(|| Instant::now() + last.limit);
-                self.ending = Some(Ending { answer });
-                if let Some(failing) = &mut self.failing {
-                    failing.retry = Instant::now();
-                    failing.wait = FIRST_WAIT;
+                if let Some(condition) = last.status {
+                    self.waiting.add_last(Parcel::Status(condition));
                 }
+                // They can be known already, where a call was under way when the run ended.
+                self.times.get_or_insert_with(|| Times::within(last.limit));
+                self.ending = Some(Ending { answer });
+                self.waiting.end();
             }
         }
-    }
-
-    fn take(&mut self, parcel: Parcel) {
-        self.taken += 1;
-        self.waiting.push_back(parcel);
     }
 
     fn look_for_files(&mut self, scan: Scan) {
@@ -249,74 +269,91 @@ impl Sender {
         };
         self.next_pass = Instant::now() + PASS;
         for path in uploads.changed(scan == Scan::All) {
-            self.take(Parcel::File(path));
+            self.waiting.add(Parcel::File(path));
         }
     }
 
-    /// Tries the parcel that waits longest.
-    async fn send_first(&mut self) {
-        let Some(parcel) = self.waiting.pop_front() else {
+    /// Tries the parcel at this place.
+    async fn send(&mut self, index: usize) {
+        let Some(entry) = self.waiting.take(index) else {
             return;
         };
         // Looked at before it is read: what is added meanwhile is for the next time.
-        let seen = match (&parcel, &mut self.uploads) {
+        let seen = match (&entry.parcel, &mut self.uploads) {
             (Parcel::File(path), Some(uploads)) => match uploads.look(path) {
                 Some(seen) => Some(seen),
                 // It is gone. What was uploaded of it stays.
-                None => return self.close(&parcel),
+                None => return self.close(&entry.parcel),
             },
             _ => None,
         };
+        let until = match (
+            entry.is_last() || self.waiting.is_short(),
+            entry.has_failed(),
+        ) {
+            (true, _) => Until::All,
+            (false, true) if self.ending.is_none() => Until::Ended,
+            (false, _) => Until::Parts,
+        };
         let route = self.route.clone();
-        let outcome = self.meanwhile(route.send(&parcel)).await;
-        match outcome {
-            // The time is up; the loop sees that next.
-            None => return self.waiting.push_front(parcel),
+        let started = Instant::now();
+        match self.meanwhile(until, route.send(&entry.parcel)).await {
+            None => self.waiting.interrupted(index, entry),
             Some(Ok(())) => {
                 self.sent += 1;
-                self.failing = None;
-                self.close(&parcel);
-                if let (Parcel::File(path), Some(seen)) = (&parcel, seen) {
-                    self.uploaded(path, seen);
+                self.waiting.answered();
+                self.close(&entry.parcel);
+                if let (Parcel::File(path), Some(seen)) = (&entry.parcel, seen) {
+                    self.uploaded(index, &entry, path, seen);
                 }
             }
             Some(Err(error)) => {
                 let route = self.route.clone();
-                let worth = self.meanwhile(route.is_worth_waiting(&error)).await;
+                let worth = self.meanwhile(until, route.is_worth_waiting(&error)).await;
                 if let Some(Some(known)) = worth.map(|(_, known)| known) {
                     self.route.is_community = Some(known);
                 }
+                // A database that is locked for one call and for no other is not: the call is refused.
+                let is_locked = error.status().is_some_and(|status| status.as_u16() == 405);
+                let is_meant = is_locked && self.waiting.fails_alone(&entry);
                 match worth {
-                    None | Some((true, _)) => {
-                        self.fail(Arc::new(error));
-                        self.waiting.push_front(parcel);
+                    None | Some((true, _)) if !is_meant => {
+                        let took = started.elapsed();
+                        self.waiting.failed(index, entry, Arc::new(error), took);
+                        if self.waiting.is_short() {
+                            self.make_way();
+                        }
                     }
-                    Some((false, _)) => {
-                        self.failing = None;
-                        self.give_up(&parcel, seen, error);
+                    _ => {
+                        self.waiting.answered();
+                        self.give_up(&entry.parcel, seen, error);
                     }
                 }
             }
         }
-        let is_behind = self.failing.is_some() || !self.unsent.is_empty();
+        let is_behind = self.waiting.is_behind() || !self.unsent.is_empty();
         self.is_behind.store(is_behind, Ordering::Release);
     }
 
     /// Waits for a call, and takes letters meanwhile: that the run has ended, for one, from when on
-    /// there is a deadline. `None` where that has passed first.
-    async fn meanwhile<T>(&mut self, call: impl Future<Output = T>) -> Option<T> {
+    /// there is a deadline. `None` where the call has to make way first.
+    async fn meanwhile<T>(&mut self, until: Until, call: impl Future<Output = T>) -> Option<T> {
         let mut call = std::pin::pin!(call);
         let mut is_open = true;
         loop {
+            let due = self.times.map(|times| match until {
+                Until::Ended => Instant::now(),
+                Until::Parts => times.parts,
+                Until::All => times.all,
+            });
             // Far away as long as there is none.
-            let due = self.deadline;
             let deadline = due.unwrap_or_else(|| Instant::now() + PASS);
             tokio::select! {
                 result = &mut call => return Some(result),
                 letter = self.letters.recv(), if is_open => match letter {
                     Some(letter) => {
                         if let Letter::Last(last, _) = &letter {
-                            self.deadline = Some(Instant::now() + last.limit);
+                            self.times = Some(Times::within(last.limit));
                         }
                         self.deferred.push_back(letter);
                     }
@@ -324,6 +361,14 @@ impl Sender {
                 },
                 () = tokio::time::sleep_until(deadline), if due.is_some() => return None,
             }
+        }
+    }
+
+    /// For the final status: earlier ones that have failed are not tried any more.
+    fn make_way(&mut self) {
+        for entry in self.waiting.hurry() {
+            self.unsent.extend(entry.parcel.unsent(entry.cause()));
+            self.close(&entry.parcel);
         }
     }
 
@@ -351,56 +396,46 @@ impl Sender {
     }
 
     /// The server has the file, and is told what it holds. At the end, that is told of all files.
-    fn uploaded(&mut self, path: &str, seen: Seen) {
+    fn uploaded(&mut self, index: usize, entry: &Entry, path: &str, seen: Seen) {
         // An earlier version that was refused is not missed any more.
         self.unsent.retain(|unsent| !unsent.is_file(path));
         if let Some(uploads) = &mut self.uploads {
             uploads.uploaded(path, seen);
         }
-        if self.deadline.is_none() {
-            self.summarise(path);
+        if self.times.is_none() {
+            self.summarise(index, entry, path);
         }
     }
 
     /// The parcel is done with.
     fn close(&mut self, parcel: &Parcel) {
-        self.done += 1;
         self.room.give_back(parcel.room());
     }
 
-    fn fail(&mut self, cause: Cause) {
-        let longest = match self.ending {
-            None => LONGEST_WAIT,
-            Some(_) => LONGEST_WAIT_AT_THE_END,
-        };
-        let wait = match &self.failing {
-            None => FIRST_WAIT,
-            Some(failing) => (failing.wait * 2).min(longest),
-        };
-        tracing::debug!(error = %cause, ?wait, "a tracked run cannot be sent for now");
-        for (_, answer) in self.flushes.drain(..) {
+    /// Of what was taken before a flush, nothing waits any more, or all that waits has failed.
+    fn answer_flushes(&mut self, next: Next) {
+        let oldest = self.waiting.oldest();
+        let is_done = |due: u64| oldest.is_none_or(|oldest| oldest > due);
+        for (_, answer) in self.flushes.extract_if(.., |(due, _)| is_done(*due)) {
             // Whoever does not wait any more does not want to know.
-            let _ = answer.send(Err(Error::NotYetSent {
-                waiting: self.waiting.len() + 1,
-                source: Arc::clone(&cause),
-            }));
-        }
-        self.failing = Some(Failing {
-            cause,
-            wait,
-            retry: Instant::now() + wait,
-        });
-    }
-
-    fn answer_flushes(&mut self) {
-        let done = self.done;
-        for (_, answer) in self.flushes.extract_if(.., |(due, _)| *due <= done) {
             let _ = answer.send(Ok(()));
+        }
+        let cause = match next {
+            Next::Send(_) => None,
+            Next::Wait(_) | Next::Nothing => self.waiting.cause(),
+        };
+        if let Some(cause) = cause {
+            for (_, answer) in self.flushes.drain(..) {
+                let _ = answer.send(Err(Error::NotYetSent {
+                    waiting: self.waiting.len(),
+                    source: Arc::clone(cause),
+                }));
+            }
         }
     }
 
     /// Tells the server what the event file holds that it just got.
-    fn summarise(&mut self, path: &str) {
+    fn summarise(&mut self, index: usize, entry: &Entry, path: &str) {
         let Some((place, name)) = event_file(path) else {
             return;
         };
@@ -417,20 +452,17 @@ impl Sender {
         let record = Value::from(record);
         if self.summaries.get(path) != Some(&record) {
             self.summaries.insert(path.to_owned(), record.clone());
-            self.taken += 1;
-            for (due, _) in &mut self.flushes {
-                *due += 1;
-            }
-            self.waiting.push_front(Parcel::lineage(vec![record], 0));
+            let parcel = Parcel::lineage(vec![record], 0);
+            self.waiting.follow_up(index, entry, parcel);
         }
     }
 
     /// Answers what was sent, and what not.
     fn finish(&mut self) {
-        let cause = self.failing.as_ref().map(|failing| &failing.cause);
-        for parcel in self.waiting.drain(..) {
-            self.unsent.extend(parcel.unsent(cause));
-            self.room.give_back(parcel.room());
+        for entry in self.waiting.drain() {
+            let cause = self.waiting.cause_of(&entry);
+            self.unsent.extend(entry.parcel.unsent(cause.as_ref()));
+            self.close(&entry.parcel);
         }
         if let Some(ending) = self.ending.take() {
             let route = &self.route;

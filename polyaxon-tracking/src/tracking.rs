@@ -227,7 +227,8 @@ impl Tracking {
         self
     }
 
-    /// How long sending may go on once the run has ended. Default: 60 s.
+    /// How long sending may go on once the run has ended; the final status has the last quarter of
+    /// it, and 10 s at most. Default: 60 s.
     pub fn send_limit(mut self, limit: Duration) -> Self {
         self.send_limit = limit;
         self

@@ -40,6 +40,8 @@ pub(super) enum Letter {
 #[derive(Debug)]
 pub(crate) struct Last {
     pub(super) parcels: Vec<Parcel>,
+    /// The final status.
+    pub(super) status: Option<Value>,
     pub(super) limit: Duration,
 }
 
@@ -114,17 +116,18 @@ impl Mail {
             parcels.push(lineage(summaries.resources));
         }
         let is_final = record.status().is_some_and(RunStatus::is_final);
-        if self.duties.has_final_status()
-            && is_final
-            && let Some(condition) = record.last_condition()
-        {
-            parcels.push(Parcel::Status(condition.clone()));
-        }
+        let status = record.last_condition();
+        let status = status.filter(|_| self.duties.has_final_status() && is_final);
+        let status = status.cloned();
         let limit = match patient {
             true => self.limit,
             false => self.limit.min(SHORT_LIMIT),
         };
-        Last { parcels, limit }
+        Last {
+            parcels,
+            status,
+            limit,
+        }
     }
 
     /// The record of an event file with the store that the file ends up in.

@@ -9,6 +9,21 @@ use super::{Cause, names_of};
 use crate::record::Change;
 use crate::report::{Sending, Unsent};
 
+/// The member of a change that says how it is carried out.
+const MERGE: &str = "merge";
+
+/// What must stay in order, as the later replaces the earlier: each of these by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key<'a> {
+    /// A member of the run's record.
+    Member(&'a str),
+    /// The lineage record of this name.
+    Lineage(&'a str),
+    Status,
+    /// The file at this path.
+    File(&'a str),
+}
+
 /// What is sent in one call. Each can be sent twice without harm.
 #[derive(Debug)]
 pub(crate) enum Parcel {
@@ -42,6 +57,24 @@ impl Parcel {
         }
     }
 
+    /// What it replaces.
+    pub(super) fn keys(&self) -> Vec<Key<'_>> {
+        match self {
+            Self::Change { body, .. } => {
+                let names = body.keys().filter(|name| *name != MERGE);
+                names.map(|name| Key::Member(name)).collect()
+            }
+            Self::Lineage { records, .. } => {
+                let names = records
+                    .iter()
+                    .filter_map(|record| record.get("name")?.as_str());
+                names.map(Key::Lineage).collect()
+            }
+            Self::Status(_) => vec![Key::Status],
+            Self::File(path) => vec![Key::File(path)],
+        }
+    }
+
     /// Without the records that the server has already.
     pub(super) fn without(self, known: &HashMap<String, Value>) -> Option<Self> {
         let Self::Lineage { mut records, room } = self else {
@@ -58,7 +91,7 @@ impl Parcel {
     pub(super) fn unsent(&self, cause: Option<&Cause>) -> Option<Unsent> {
         let what = match self {
             Self::Change { body, .. } => {
-                let names = body.keys().filter(|name| *name != "merge");
+                let names = body.keys().filter(|name| *name != MERGE);
                 Sending::Record(names.cloned().collect())
             }
             Self::Lineage { records, .. } => names_of(records),

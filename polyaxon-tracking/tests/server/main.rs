@@ -18,3 +18,5 @@ mod refused;
 mod stage;
 #[cfg(test)]
 mod starts;
+#[cfg(test)]
+mod stuck;

@@ -8,7 +8,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 /// A server that takes everything: it has one run, and what is mounted with a higher priority goes
 /// before.
-async fn server() -> (MockServer, RunUuid) {
+pub(crate) async fn server() -> (MockServer, RunUuid) {
     let (server, run) = (MockServer::start().await, RunUuid::random());
     let body = json!({"uuid": run, "settings": {"namespace": "ns"}});
     Mock::given(wiremock::matchers::any())
@@ -19,7 +19,7 @@ async fn server() -> (MockServer, RunUuid) {
     (server, run)
 }
 
-fn tracking(server: &MockServer) -> Tracking {
+pub(crate) fn tracking(server: &MockServer) -> Tracking {
     let config = Config::explicit(&server.uri()).unwrap().no_token();
     Tracking::new(
         &Client::new(&config).unwrap(),
