@@ -142,6 +142,16 @@ pub enum Error {
         /// Why the first of them could not be sent.
         source: Arc<polyaxon_client::Error>,
     },
+    /// Parts of what was taken are not sent, and not tried again as they are: the server refused them, or
+    /// their files cannot be read. All else is sent.
+    #[error("{} parts of the run cannot be sent", unsent.len())]
+    #[non_exhaustive]
+    NotSent {
+        /// The parts. They are in the report of the end too, but for files that can be sent by then.
+        unsent: Vec<crate::Unsent>,
+        /// Why the first of them cannot be sent.
+        source: Arc<polyaxon_client::Error>,
+    },
     /// The server did not take a call that cannot wait, such as the creation of a run.
     #[error("the server did not do its part")]
     Client(#[from] polyaxon_client::Error),

@@ -112,7 +112,7 @@ pub enum Missing {
 }
 
 /// Something that the server did not get.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Unsent {
     pub(crate) what: Sending,
     pub(crate) cause: Option<Arc<polyaxon_client::Error>>,
@@ -130,8 +130,8 @@ impl Unsent {
         &self.what
     }
 
-    /// What the server had against it, or why it cannot be reached; none where the time was up
-    /// before there was an answer.
+    /// What the server had against it, why it cannot be reached, or why the file cannot be read; none
+    /// where the time was up before there was an answer.
     #[must_use]
     pub fn cause(&self) -> Option<&polyaxon_client::Error> {
         self.cause.as_deref()

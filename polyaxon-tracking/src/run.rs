@@ -207,7 +207,8 @@ impl TrackedRun {
     /// [`Error::NotYetWritten`] or [`Error::Io`] for the first file that could not be written. Its
     /// values are kept, and tried again every second and at the end. [`Error::NotYetSent`] where a
     /// part cannot be sent for now: it is tried again. All else has been sent then, unless the server
-    /// takes nothing.
+    /// takes nothing. [`Error::NotSent`] names what the server has refused since the last flush that
+    /// said so; all else has been sent then. A copy that failed is in the report of the end alone.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing: writer and sender go on.

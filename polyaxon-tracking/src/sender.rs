@@ -12,18 +12,17 @@ use polyaxon_client::RunUuid;
 use polyaxon_client::runs::{Runs, Upload};
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::artifact::RunFolder;
-use crate::error::Error;
 use crate::kind::Place;
 use crate::plan::Plan;
 use crate::queue::Room;
-use crate::report::{Sending, Unsent};
+use crate::report::Sending;
 use crate::sent::Sent;
 use crate::writer::lineage_of;
 use crate::{series, summary};
+use given_up::{Flush, GivenUp};
 pub(crate) use mail::Mail;
 use mail::{Ended, Letter};
 pub(crate) use parcel::Parcel;
@@ -31,6 +30,7 @@ use uploads::Uploads;
 pub(crate) use uploads::{Seen, files_below};
 use waiting::{Entry, Next, Waiting};
 
+mod given_up;
 mod mail;
 mod parcel;
 mod uploads;
@@ -58,9 +58,8 @@ pub(crate) struct Sender {
     is_behind: Arc<AtomicBool>,
     waiting: Waiting,
     sent: u64,
-    unsent: Vec<Unsent>,
-    /// Answers that are due once nothing waits that was taken up to this number.
-    flushes: Vec<(u64, oneshot::Sender<Result<(), Error>>)>,
+    given_up: GivenUp,
+    flushes: Vec<Flush>,
     uploads: Option<Uploads>,
     next_pass: Instant,
     /// The records of event files that the server has.
@@ -141,7 +140,7 @@ impl Mail {
             is_behind: Arc::clone(&is_behind),
             waiting: Waiting::default(),
             sent: 0,
-            unsent: Vec::new(),
+            given_up: GivenUp::default(),
             flushes: Vec::new(),
             uploads: uploads.then(|| Uploads::new(plan.folder.root.clone())),
             next_pass: Instant::now(),
@@ -241,7 +240,8 @@ impl Sender {
             Letter::Parcel(parcel) => self.waiting.add(parcel),
             Letter::Flush(answer) => {
                 self.look_for_files(Scan::All);
-                self.flushes.push((self.waiting.newest(), answer));
+                let flush = self.given_up.flush(self.waiting.newest(), answer);
+                self.flushes.push(flush);
                 // What failed before may be due only much later.
                 self.waiting.retry_now();
             }
@@ -331,7 +331,7 @@ impl Sender {
                 }
             }
         }
-        let is_behind = self.waiting.is_behind() || !self.unsent.is_empty();
+        let is_behind = self.waiting.is_behind() || !self.given_up.is_empty();
         self.is_behind.store(is_behind, Ordering::Release);
     }
 
@@ -367,7 +367,7 @@ impl Sender {
     /// For the final status: earlier ones that have failed are not tried any more.
     fn make_way(&mut self) {
         for entry in self.waiting.hurry() {
-            self.unsent.extend(entry.parcel.unsent(entry.cause()));
+            self.given_up.add(entry.parcel.unsent(entry.cause()));
             self.close(&entry.parcel);
         }
     }
@@ -375,7 +375,7 @@ impl Sender {
     /// The parcel is not sent again as it is: the server refuses it, or its file cannot be read.
     fn give_up(&mut self, parcel: &Parcel, seen: Option<Seen>, error: polyaxon_client::Error) {
         if let (Parcel::File(path), Some(uploads), Some(seen)) = (parcel, &mut self.uploads, seen) {
-            self.unsent.retain(|unsent| !unsent.is_file(path));
+            self.given_up.forget_file(path);
             match error {
                 // It went away between the look at it and the reading.
                 polyaxon_client::Error::InvalidInput(_) if uploads.look(path).is_none() => {
@@ -391,14 +391,14 @@ impl Sender {
             }
             _ => tracing::warn!(%error, "the server refused a part of a tracked run"),
         }
-        self.unsent.extend(parcel.unsent(Some(&Arc::new(error))));
+        self.given_up.add(parcel.unsent(Some(&Arc::new(error))));
         self.close(parcel);
     }
 
     /// The server has the file, and is told what it holds. At the end, that is told of all files.
     fn uploaded(&mut self, index: usize, entry: &Entry, path: &str, seen: Seen) {
         // An earlier version that was refused is not missed any more.
-        self.unsent.retain(|unsent| !unsent.is_file(path));
+        self.given_up.forget_file(path);
         if let Some(uploads) = &mut self.uploads {
             uploads.uploaded(path, seen);
         }
@@ -415,21 +415,17 @@ impl Sender {
     /// Of what was taken before a flush, nothing waits any more, or all that waits has failed.
     fn answer_flushes(&mut self, next: Next) {
         let oldest = self.waiting.oldest();
-        let is_done = |due: u64| oldest.is_none_or(|oldest| oldest > due);
-        for (_, answer) in self.flushes.extract_if(.., |(due, _)| is_done(*due)) {
-            // Whoever does not wait any more does not want to know.
-            let _ = answer.send(Ok(()));
+        let is_done = |flush: &mut Flush| oldest.is_none_or(|oldest| oldest > flush.due);
+        for flush in self.flushes.extract_if(.., is_done) {
+            self.given_up.done(flush);
         }
         let cause = match next {
             Next::Send(_) => None,
             Next::Wait(_) | Next::Nothing => self.waiting.cause(),
         };
         if let Some(cause) = cause {
-            for (_, answer) in self.flushes.drain(..) {
-                let _ = answer.send(Err(Error::NotYetSent {
-                    waiting: self.waiting.len(),
-                    source: Arc::clone(cause),
-                }));
+            for flush in self.flushes.drain(..) {
+                flush.not_yet(self.waiting.len(), cause);
             }
         }
     }
@@ -459,9 +455,11 @@ impl Sender {
 
     /// Answers what was sent, and what not.
     fn finish(&mut self) {
+        self.answer_flushes(Next::Nothing);
+        self.flushes.drain(..).for_each(Flush::ended);
         for entry in self.waiting.drain() {
             let cause = self.waiting.cause_of(&entry);
-            self.unsent.extend(entry.parcel.unsent(cause.as_ref()));
+            self.given_up.add(entry.parcel.unsent(cause.as_ref()));
             self.close(&entry.parcel);
         }
         if let Some(ending) = self.ending.take() {
@@ -469,7 +467,7 @@ impl Sender {
             let files = self.uploads.as_ref();
             let ended = Ended {
                 sent: self.sent,
-                unsent: std::mem::take(&mut self.unsent),
+                unsent: self.given_up.take(),
                 files: files.map(|files| Sent::new(&route.runs, route.run, files.sent())),
             };
             // The writer waits for it.

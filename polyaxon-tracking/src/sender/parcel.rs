@@ -88,7 +88,7 @@ impl Parcel {
     }
 
     /// What the report says where it could not be sent.
-    pub(super) fn unsent(&self, cause: Option<&Cause>) -> Option<Unsent> {
+    pub(super) fn unsent(&self, cause: Option<&Cause>) -> Unsent {
         let what = match self {
             Self::Change { body, .. } => {
                 let names = body.keys().filter(|name| *name != MERGE);
@@ -101,9 +101,9 @@ impl Parcel {
             ),
             Self::File(path) => Sending::File(path.clone()),
         };
-        Some(Unsent {
+        Unsent {
             what,
             cause: cause.cloned(),
-        })
+        }
     }
 }
