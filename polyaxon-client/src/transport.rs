@@ -161,6 +161,12 @@ impl Transport {
         &self.0.base
     }
 
+    /// The limit of a call that has none of its own.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.0.timeout
+    }
+
     /// Sends a call, and again where that is of use and safe: see [`Repeat`] and [`Effect`].
     ///
     /// # Errors

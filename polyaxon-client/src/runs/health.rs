@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::service::ServiceRoute;
 use super::watch::ended;
@@ -67,8 +67,8 @@ impl Runs {
     ///
     /// # Errors
     /// [`Error::RunEnded`] where the run ends meanwhile; [`Error::Api`] at once where the token is
-    /// refused (401, 403); [`Error::WaitTimedOut`] behind `limit`, with the status of the run, and
-    /// what was answered last as its cause.
+    /// refused (401, 403); [`Error::WaitTimedOut`] at `limit`, whatever call is under way, with the
+    /// status of the run that was seen last, and what was answered last as its cause.
     ///
     /// # Cancel safety
     /// Cancel safe.
@@ -82,40 +82,47 @@ impl Runs {
         let path = self.service_path(namespace, run, check.port, check.route)?;
         let path = format!("{path}{}", check.path);
         let started = Instant::now();
+        let (mut last, mut failure) = (RunStatus::Unknown, None);
+        let healthy = self.healthy(run, &path, (&mut last, &mut failure));
+        let healthy = timeout(limit, healthy).await;
+        healthy.unwrap_or_else(|_| {
+            Err(Error::WaitTimedOut {
+                run,
+                last,
+                waited: started.elapsed(),
+                hint: format!(", and port {} is not healthy", check.port),
+                source: failure.map(Box::new),
+            })
+        })
+    }
+
+    /// Asks until the service is well; notes the status that it saw last, and the last answer.
+    async fn healthy(
+        &self,
+        run: RunUuid,
+        path: &str,
+        (last, failure): (&mut RunStatus, &mut Option<Error>),
+    ) -> Result<(), Error> {
         let mut pause = FIRST_PAUSE;
-        let mut status = RunStatus::Unknown;
         loop {
-            let left = limit.saturating_sub(started.elapsed());
-            let operation = Operation::get("runs.health", path.as_str())
+            let operation = Operation::get("runs.health", path)
                 .any_answer()
-                .timeout(ANSWER_LIMIT.min(left.max(FIRST_PAUSE)))
+                .timeout(ANSWER_LIMIT)
                 .once();
-            let failure = match self.transport().send(operation).await {
+            match self.transport().send(operation).await {
                 Ok(_) => return Ok(()),
-                Err(error) if error.status().is_some_and(is_refusal) => {
-                    return Err(error);
-                }
-                Err(error @ (Error::Api(_) | Error::Transport { .. })) => error,
+                Err(error) if error.status().is_some_and(is_refusal) => return Err(error),
+                Err(error @ (Error::Api(_) | Error::Transport { .. })) => *failure = Some(error),
                 Err(error) => return Err(error),
-            };
+            }
             // Nobody answers for a run that has ended, however long it is asked.
             match self.statuses(run).await {
                 Ok(now) if now.status.is_final() => return Err(ended(now)),
-                Ok(now) => status = now.status,
+                Ok(now) => *last = now.status,
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return Err(error),
             }
-            let left = limit.saturating_sub(started.elapsed());
-            if left.is_zero() {
-                return Err(Error::WaitTimedOut {
-                    run,
-                    last: status,
-                    waited: started.elapsed(),
-                    hint: format!(", and port {} is not healthy", check.port),
-                    source: Some(Box::new(failure)),
-                });
-            }
-            tokio::time::sleep(pause.min(left)).await;
+            tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

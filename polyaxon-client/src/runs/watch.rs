@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::Runs;
 use super::model::{RunStatus, StatusCondition, Statuses};
@@ -14,6 +14,8 @@ use crate::ids::RunUuid;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// And at last.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long before the limit it asks what the run waits for; a quarter of the limit at most.
+const HINT_TIME: Duration = Duration::from_secs(1);
 
 /// How long to wait, and whom to tell meanwhile.
 #[must_use = "a Wait does nothing until it is passed on"]
@@ -26,7 +28,8 @@ pub struct Wait {
 type Listener = Box<dyn FnMut(&Statuses) + Send>;
 
 impl Wait {
-    /// Waits this long at most.
+    /// Waits this long at most, the answer to a call that is under way included. A limit too short for
+    /// one answer is over before anything is seen.
     pub fn up_to(limit: Duration) -> Self {
         Self {
             limit,
@@ -81,8 +84,8 @@ impl Runs {
     ///
     /// # Errors
     /// [`Error::RunEnded`] at once where the run ends otherwise, with reason and message of its
-    /// last condition; [`Error::WaitTimedOut`] with the last status; [`Error::Api`] where the
-    /// call is refused.
+    /// last condition; [`Error::WaitTimedOut`] at the limit, with the status that was seen last, or
+    /// `unknown`; [`Error::Api`] where the call is refused.
     ///
     /// # Cancel safety
     /// Cancel safe: the run is only looked at, or approved where [`Wait::approve`] says so.
@@ -108,7 +111,8 @@ impl Runs {
     /// Waits until the run has ended, however it did.
     ///
     /// # Errors
-    /// [`Error::WaitTimedOut`] with the last status; [`Error::Api`] where the call is refused.
+    /// [`Error::WaitTimedOut`] at the limit, with the status that was seen last, or `unknown`;
+    /// [`Error::Api`] where the call is refused.
     ///
     /// # Cancel safety
     /// Cancel safe: the run is only looked at.
@@ -128,27 +132,55 @@ impl Runs {
         go_on: impl Fn(&Statuses) -> bool + Send,
     ) -> Result<Statuses, Error> {
         let started = Instant::now();
+        let limit = wait.limit;
+        let (mut last, mut failure, mut hint) = (None, None, String::new());
+        let watched = {
+            let watch = self.watch(run, &mut wait, (&mut last, &mut failure), go_on);
+            // Asked beside it, and shortly before the limit: it can last as long as any call.
+            let ask = async {
+                tokio::time::sleep(limit - HINT_TIME.min(limit / 4)).await;
+                hint = self.hint(run).await;
+                std::future::pending().await
+            };
+            let both = async {
+                tokio::select! {
+                    ended = watch => ended,
+                    never = ask => never,
+                }
+            };
+            timeout(limit, Box::pin(both)).await
+        };
+        watched.unwrap_or_else(|_| {
+            if last.is_none() && failure.is_none() {
+                ", as there was no answer".clone_into(&mut hint);
+            }
+            Err(Error::WaitTimedOut {
+                run,
+                last: last.map_or(RunStatus::Unknown, |statuses| statuses.status),
+                waited: started.elapsed(),
+                hint,
+                source: failure.map(Box::new),
+            })
+        })
+    }
+
+    /// Looks until it has what it waits for; notes what it saw last, and how the last look failed.
+    async fn watch(
+        &self,
+        run: RunUuid,
+        wait: &mut Wait,
+        (last, failure): (&mut Option<Statuses>, &mut Option<Error>),
+        go_on: impl Fn(&Statuses) -> bool + Send,
+    ) -> Result<Statuses, Error> {
         let mut pause = FIRST_PAUSE;
-        let mut last: Option<Statuses> = None;
         loop {
-            let failure = match self.look(run, &mut wait, &mut last).await {
+            *failure = match self.look(run, wait, last).await {
                 Ok(now) if !go_on(&now) => return Ok(now),
                 Ok(_) => None,
-                Err(error) if error.is_retryable() => Some(Box::new(error)),
+                Err(error) if error.is_retryable() => Some(error),
                 Err(error) => return Err(error),
             };
-            let left = wait.limit.saturating_sub(started.elapsed());
-            if left.is_zero() {
-                let status = last.map_or(RunStatus::Unknown, |statuses| statuses.status);
-                return Err(Error::WaitTimedOut {
-                    run,
-                    last: status,
-                    waited: started.elapsed(),
-                    hint: self.hint(run).await,
-                    source: failure,
-                });
-            }
-            tokio::time::sleep(pause.min(left)).await;
+            tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

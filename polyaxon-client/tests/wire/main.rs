@@ -20,6 +20,7 @@ mod streams;
 mod stub;
 mod tracked;
 mod uploads;
+mod waits;
 
 const RUN: &str = "8aac02e3a62a4f0aaa257c59da5eab80";
 

@@ -139,7 +139,7 @@ async fn a_wait_that_comes_to_its_limit_says_what_the_run_waits_for() {
         .mount(&server)
         .await;
     let runs = client_of(&format!("{}/base", server.uri())).runs(&project());
-    let wait = Duration::from_millis(100);
+    let wait = Duration::from_secs(2);
     let error = runs
         .wait_for(run_uuid(), &RunStatus::Running, wait)
         .await

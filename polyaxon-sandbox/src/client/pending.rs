@@ -61,7 +61,10 @@ impl Pending {
             .await?;
         let mut pause = Duration::from_millis(10);
         loop {
-            let ping = Operation::get("ping", route::PING).once();
+            let left = limit.saturating_sub(started.elapsed());
+            let ping = Operation::get("ping", route::PING)
+                .timeout(left.min(runs.transport().timeout()))
+                .once();
             let Err(error) = self.sandbox.send(ping).await else {
                 return Ok(());
             };
@@ -69,10 +72,12 @@ impl Pending {
                 return Err(error);
             }
             // A run that ends while its service is waited for never answers.
-            let now = runs.statuses(run).await?;
-            if now.status.is_final() {
-                runs.wait_for(run, &RunStatus::Running, Duration::ZERO)
-                    .await?;
+            let left = limit.saturating_sub(started.elapsed());
+            let Ok(now) = tokio::time::timeout(left, runs.statuses(run)).await else {
+                return Err(error);
+            };
+            if now?.status.is_final() {
+                runs.wait_for(run, &RunStatus::Running, left).await?;
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(2));

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use polyaxon_client::Effect;
 use polyaxon_client::runs::RunStatus;
@@ -140,4 +140,31 @@ async fn stopping_asks_and_waiting_for_the_stop_confirms() {
         .await
         .unwrap();
     assert_eq!(status, RunStatus::Stopped);
+}
+
+#[tokio::test]
+async fn the_limit_of_a_wait_holds_for_a_service_that_takes_calls_and_never_answers() {
+    let server = MockServer::start().await;
+    created(&server).await;
+    statuses(&server, &[("running", 99)]).await;
+    let never = ResponseTemplate::new(200).set_delay(Duration::from_secs(600));
+    Mock::given(path(format!("{SANDBOX}/ping")))
+        .respond_with(never)
+        .expect(1)
+        .mount(&server)
+        .await;
+    let client = client_of(&server.uri());
+    let pending = SandboxClient::create(&client, &project(), &SandboxSpec::image("i")).await;
+    let started = Instant::now();
+    let limit = Duration::from_secs(3);
+    let error = pending.unwrap().ready(limit).await.unwrap_err();
+    // A call by itself has 60 s.
+    assert!(
+        started.elapsed() < limit + Duration::from_secs(20),
+        "{:?}",
+        started.elapsed()
+    );
+    assert_eq!(error.run_uuid().unwrap().to_string(), RUN);
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.starts_with("ping got no answer from"), "{cause}");
 }

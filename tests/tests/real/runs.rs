@@ -201,7 +201,7 @@ async fn waiting_approves_a_run_as_often_as_it_takes_and_only_where_that_is_want
     let (client, runs) = runs("waiting-approves").await;
     let run = runs.create(&unapproved()).await.unwrap().uuid;
     let error = runs
-        .wait_for(run, &RunStatus::Queued, Duration::from_millis(300))
+        .wait_for(run, &RunStatus::Queued, Duration::from_secs(3))
         .await
         .unwrap_err();
     assert!(
@@ -240,7 +240,7 @@ async fn a_run_that_nobody_schedules_is_waited_for_until_the_limit() {
         .await
         .unwrap();
     let run = pending.run_uuid();
-    let limit = Duration::from_millis(500);
+    let limit = Duration::from_secs(2);
     let started = Instant::now();
     let error = runs
         .wait_for(run, &RunStatus::Running, limit)
@@ -289,7 +289,7 @@ async fn a_stop_of_a_queued_run_is_a_request_until_an_agent_confirms_it() {
     let run = pending.run_uuid();
     let error = pending
         .sandbox()
-        .stop_and_wait(Duration::from_millis(300))
+        .stop_and_wait(Duration::from_secs(2))
         .await
         .unwrap_err();
     assert!(
