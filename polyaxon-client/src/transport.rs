@@ -42,7 +42,6 @@ mod upgrade;
 
 use body::Body;
 
-#[cfg(any(fuzzing, test))]
 pub(crate) use classify::answer as error_of_answer;
 pub use operation::{Operation, Repeat};
 pub use sse::{SseDecoder, SseError, SseEvent};

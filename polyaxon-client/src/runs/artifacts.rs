@@ -11,18 +11,27 @@ use serde::Deserialize;
 use super::api::Runs;
 use crate::error::{Error, InvalidInput};
 use crate::ids::RunUuid;
-use crate::transport::{AnswerStream, Operation};
+use crate::transport::{AnswerStream, Operation, error_of_answer};
 
 /// One level of a folder of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArtifactTree {
     /// The files by name, with their sizes in bytes.
-    #[serde(default)]
     pub files: BTreeMap<String, u64>,
     /// The folders.
-    #[serde(default)]
     pub dirs: Vec<String>,
+}
+
+/// As the server answers it: a folder that cannot be listed is an empty one with an error.
+#[derive(Deserialize)]
+struct Listed {
+    #[serde(default)]
+    files: BTreeMap<String, u64>,
+    #[serde(default)]
+    dirs: Vec<String>,
+    #[serde(default)]
+    error: Option<String>,
 }
 
 /// A file to upload: where it is here, and where it goes.
@@ -109,7 +118,8 @@ impl Runs {
     /// not there is an empty one.
     ///
     /// # Errors
-    /// [`Error::Api`] with status 404 where there is no such run.
+    /// [`Error::Api`] with status 404 where there is no such run, and with status 200 where the store
+    /// could not be asked, which the server says in the answer and not by its status.
     ///
     /// # Cancel safety
     /// Cancel safe.
@@ -121,7 +131,17 @@ impl Runs {
     ) -> Result<ArtifactTree, Error> {
         let path = self.stream_path(namespace, &run.to_string(), "/artifacts/tree")?;
         let operation = Operation::get("runs.artifact_tree", path).query("path", folder);
-        self.transport().send(operation).await?.json()
+        let answer = self.transport().send(operation.clone()).await?;
+        let Listed { files, dirs, error } = answer.json()?;
+        match error {
+            Some(error) if !says_missing(&error, run, folder) => Err(error_of_answer(
+                &operation,
+                answer.status,
+                &answer.headers,
+                &answer.body,
+            )),
+            _ => Ok(ArtifactTree { files, dirs }),
+        }
     }
 
     /// All files of a run by their paths, with their sizes in bytes.
@@ -264,6 +284,20 @@ impl Runs {
     }
 }
 
+/// Whether it is only that there is no such folder, as one that holds no file yet. Stores that are
+/// disks say so in the words of the operating system, others by naming the path and nothing else.
+fn says_missing(error: &str, run: RunUuid, folder: &str) -> bool {
+    let reason = error
+        .split_once(". Error ")
+        .map_or(error, |(_, reason)| reason);
+    let path = format!("{run}/{}", folder.trim_matches('/'));
+    let path = path.trim_end_matches('/');
+    let named = reason.trim_matches(['\'', '"', '/']);
+    let above = named.strip_suffix(path);
+    (reason.contains("No such file or directory") && reason.contains(path))
+        || above.is_some_and(|above| !above.contains(char::is_whitespace))
+}
+
 /// The folder of a path, and the name in it.
 fn split(path: &str) -> Result<(&str, &str), InvalidInput> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -279,4 +313,33 @@ fn split(path: &str) -> Result<(&str, &str), InvalidInput> {
 
 fn unreadable(path: &Path, problem: &str) -> InvalidInput {
     InvalidInput::new("file", format!("{} {problem}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_there_is_told_from_a_store_that_fails() {
+        let run: RunUuid = "8aac02e3a62a4f0aaa257c59da5eab80".parse().unwrap();
+        let table = [
+            ("[Errno 2] No such file or directory: '/plx/RUN/a b'", true),
+            ("bucket/plx/RUN/a b", true),
+            ("'bucket/plx/RUN/a b/'", true),
+            ("The specified bucket does not exist", false),
+            ("[Errno 2] No such file or directory: '/etc/key'", false),
+            ("[Errno 13] Permission denied: '/plx/RUN/a b'", false),
+            ("no access to bucket/plx/RUN/a b", false),
+            ("bucket/plx/RUN", false),
+            ("Cannot connect to host store:9000", false),
+            ("", false),
+        ];
+        for (reason, is_missing) in table {
+            let error = format!("Could not list path RUN. Error {reason}");
+            let error = error.replace("RUN", &run.to_string());
+            assert_eq!(says_missing(&error, run, "a b"), is_missing, "{error}");
+        }
+        let own = format!("Could not list path {run}. Error bucket/{run}");
+        assert!(says_missing(&own, run, ""));
+    }
 }

@@ -1,6 +1,6 @@
 //! Records, lineage, files, events and logs of runs.
 
-use polyaxon_client::runs::{RunStatus, StatusCondition, Upload};
+use polyaxon_client::runs::{RunStatus, SaveArtifacts, StatusCondition, Upload};
 use polyaxon_client::{Effect, Error};
 use serde_json::json;
 use std::sync::{Arc, Mutex};
@@ -168,7 +168,10 @@ async fn files_are_listed_folder_by_folder_and_read_whatever_they_are() {
     tree("x", json!({"files": {"b": 2}, "dirs": ["y"]}))
         .mount(&server)
         .await;
-    tree("x/y", json!({"files": {}, "dirs": [], "error": "gone"}))
+    let missing = format!(
+        "Could not list path {RUN}. Error [Errno 2] No such file or directory: '/plx/{RUN}/x/y'"
+    );
+    tree("x/y", json!({"files": {}, "dirs": [], "error": missing}))
         .mount(&server)
         .await;
     Mock::given(method("GET"))
@@ -191,6 +194,42 @@ async fn files_are_listed_folder_by_folder_and_read_whatever_they_are() {
     assert_eq!(file.length(), Some(6));
     assert_eq!(file.chunk().await.unwrap().unwrap(), "<html>");
     assert_eq!(file.chunk().await.unwrap(), None);
+}
+
+/// The server answers with 200 then, and with no files.
+#[tokio::test]
+async fn a_store_that_fails_is_not_an_empty_folder() {
+    let server = server().await;
+    let error = format!("Could not list path {RUN}. Error Cannot connect to host store:9000");
+    let folder = |path_to: &'static str, body: serde_json::Value| {
+        Mock::given(method("GET"))
+            .and(path(stream("/artifacts/tree")))
+            .and(query_param("path", path_to))
+            .respond_with(ResponseTemplate::new(200).set_body_json(body))
+    };
+    folder("", json!({"files": {"a": 1}, "dirs": ["outputs"]}))
+        .mount(&server)
+        .await;
+    folder("outputs", json!({"files": {}, "dirs": [], "error": error}))
+        .mount(&server)
+        .await;
+    let runs = client_of(&server.uri()).runs(&project());
+    let place = tempfile::tempdir().unwrap();
+    let save = SaveArtifacts::new("outputs", place.path());
+    let failures = [
+        runs.artifact_tree("ns", run_uuid(), "outputs").await.err(),
+        runs.artifact_sizes("ns", run_uuid()).await.err(),
+        runs.save_folder("ns", run_uuid(), &save).await.err(),
+    ];
+    for failed in failures {
+        let failed = failed.unwrap();
+        assert!(
+            failed.to_string().contains("Cannot connect to host store"),
+            "{failed}"
+        );
+        assert!(matches!(failed, Error::Api(_)), "{failed:?}");
+        assert_eq!(failed.effect(), Effect::NotApplied);
+    }
 }
 
 #[tokio::test]

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use polyaxon_client::RunRef;
 use polyaxon_client::runs::{CreateRun, RunStatus};
+use polyaxon_client::{Client, Config, RunRef};
 use polyaxon_local::{Fault, FaultRule};
 use polyaxon_tracking::{ArtifactRef, Error, Push, Sending, TrackedRun, Tracking, pull, push};
 use serde_json::{Value, json};
+use wiremock::matchers::path;
+use wiremock::{Mock, ResponseTemplate};
 
+use crate::refused::server;
 use crate::stage::{NAMESPACE, Stage};
 
 /// An offline run with some files, and its folder.
@@ -290,4 +293,38 @@ async fn a_run_that_is_pulled_is_the_one_that_was_pushed() {
         .unwrap();
     assert_eq!((copy.files(), copy.refused().len()), (4, 0));
     assert_eq!(stage.get(other).await.outputs, Some(json!({"loss": 0.5})));
+}
+
+/// The server answers with 200 then, and with no files.
+#[tokio::test]
+async fn a_run_whose_store_fails_is_not_pulled_as_one_without_files() {
+    let (server, uuid) = server().await;
+    let error = format!("Could not list path {uuid}. Error Cannot connect to host store:9000");
+    let tree = format!("/streams/v1/ns/acme/demo/runs/{uuid}/artifacts/tree");
+    let answer = json!({"files": {}, "dirs": [], "error": error});
+    Mock::given(path(tree))
+        .respond_with(ResponseTemplate::new(200).set_body_json(answer))
+        .expect(1)
+        .mount(&server)
+        .await;
+    Mock::given(path(format!(
+        "/api/v1/acme/demo/runs/{uuid}/lineage/artifacts"
+    )))
+    .respond_with(ResponseTemplate::new(200).set_body_json(json!({"results": []})))
+    .mount(&server)
+    .await;
+    let config = Config::explicit(&server.uri()).unwrap().no_token();
+    let run = RunRef::new("acme/demo".parse().unwrap(), uuid);
+    let folder = tempfile::tempdir().unwrap();
+    let error = pull(&Client::new(&config).unwrap(), &run, folder.path())
+        .await
+        .unwrap_err();
+    let Error::Client(error) = error else {
+        panic!("{error:?}")
+    };
+    assert!(
+        error.to_string().contains("Cannot connect to host store"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

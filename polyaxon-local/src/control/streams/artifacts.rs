@@ -29,11 +29,16 @@ pub(super) async fn tree(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>> {
     let run = find(&control, &at)?;
-    let path = path_of(&parse(query.as_deref())?)?;
+    let query = parse(query.as_deref())?;
+    let path = path_of(&query)?;
     match control.store().tree(run.uuid, path).await {
         Ok(tree) => Ok(Json(tree)),
         Err(Refused::Missing) => {
-            let error = "The folder does not exist.";
+            let folder = query.text("path").unwrap_or_default();
+            let error = format!(
+                "Could not list path {0}. Error [Errno 2] No such file or directory: '{0}/{1}'",
+                run.uuid, folder
+            );
             Ok(Json(json!({"files": {}, "dirs": [], "error": error})))
         }
         Err(why) => Err(refused(why)),
