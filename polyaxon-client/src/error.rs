@@ -161,7 +161,8 @@ pub enum Error {
     /// A setting cannot be used.
     #[error("the configuration cannot be used")]
     Config(#[source] BoxError),
-    /// An argument cannot be used. Nothing was sent.
+    /// An argument cannot be used. Nothing was sent, or of a file that cannot be read to its end only a
+    /// part.
     #[error("an argument cannot be used")]
     InvalidInput(#[source] InvalidInput),
     /// No token could be had to send the call with. Nothing was sent.

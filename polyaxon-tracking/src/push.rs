@@ -91,7 +91,7 @@ impl Push {
 
 /// What came of a push.
 #[derive(Debug)]
-#[must_use = "what the server refused is said here and nowhere else"]
+#[must_use = "what was not sent is said here and nowhere else"]
 pub struct Pushed {
     run: RunRef,
     files: usize,
@@ -119,7 +119,8 @@ impl Pushed {
         self.kept
     }
 
-    /// What the server did not take. Everything else was sent.
+    /// What the server did not take, and files that cannot be read here: the cause says which. Everything
+    /// else was sent.
     #[must_use]
     pub fn refused(&self) -> &[Unsent] {
         &self.refused

@@ -124,6 +124,14 @@ impl Unsent {
         matches!(&self.what, Sending::File(file) if file == path)
     }
 
+    /// The cause, in words for a log.
+    pub(crate) fn why(&self) -> Option<String> {
+        Some(match self.cause()? {
+            polyaxon_client::Error::InvalidInput(input) => input.to_string(),
+            error => error.to_string(),
+        })
+    }
+
     /// What it is.
     #[must_use]
     pub fn what(&self) -> &Sending {

@@ -325,7 +325,9 @@ impl Sender {
                         }
                     }
                     _ => {
-                        self.waiting.answered();
+                        if !matches!(error, polyaxon_client::Error::InvalidInput(_)) {
+                            self.waiting.answered();
+                        }
                         self.give_up(&entry.parcel, seen, error);
                     }
                 }
@@ -385,13 +387,14 @@ impl Sender {
                 _ => uploads.refused(path, seen),
             }
         }
-        match &error {
-            polyaxon_client::Error::InvalidInput(_) => {
-                tracing::warn!(%error, ?parcel, "a part of a tracked run cannot be sent");
-            }
-            _ => tracing::warn!(%error, "the server refused a part of a tracked run"),
+        let is_ours = matches!(error, polyaxon_client::Error::InvalidInput(_));
+        let part = parcel.unsent(Some(&Arc::new(error)));
+        let (what, why) = (&part.what, part.why());
+        match is_ours {
+            true => tracing::warn!(?what, why, "a part of a tracked run cannot be sent"),
+            false => tracing::warn!(?what, why, "the server refused a part of a tracked run"),
         }
-        self.given_up.add(parcel.unsent(Some(&Arc::new(error))));
+        self.given_up.add(part);
         self.close(parcel);
     }
 

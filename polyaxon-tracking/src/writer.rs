@@ -559,7 +559,6 @@ fn log_unread(report: &Report) {
         tracing::error!(what = ?lost.what, %path, %cause, "lost at the end of a tracked run");
     }
     for unsent in report.unsent() {
-        let cause = unsent.cause().map(ToString::to_string);
-        tracing::error!(what = ?unsent.what, cause, "not sent at the end of a tracked run");
+        tracing::error!(what = ?unsent.what, cause = unsent.why(), "not sent at the end of a tracked run");
     }
 }

@@ -40,6 +40,33 @@ const DIGESTED_IN_A_SECOND: u64 = 64 * 1024;
 /// And no longer than this.
 const LONGEST_DIGESTION: Duration = Duration::from_secs(15 * 60);
 
+/// The file of a form cannot be read to the length that was told. That is no fault of the connection.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be read", path.display())]
+pub(super) struct Unreadable {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl Unreadable {
+    /// The one behind an error, if it is that.
+    pub(super) fn of(error: &reqwest::Error) -> Option<InvalidInput> {
+        let mut next = std::error::Error::source(error);
+        while let Some(error) = next {
+            if let Some(it) = error.downcast_ref::<Self>() {
+                let problem = match it.source.kind() {
+                    io::ErrorKind::UnexpectedEof => "became shorter while it was sent".to_owned(),
+                    _ => format!("cannot be read: {}", it.source),
+                };
+                let path = it.path.display();
+                return Some(InvalidInput::new("file", format!("{path} {problem}")));
+            }
+            next = error.source();
+        }
+        None
+    }
+}
+
 /// Is told how many bytes of the file were handed to the connection, and how many there are.
 pub(super) type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
@@ -109,21 +136,26 @@ impl Form {
             progress,
             pulse,
         } = self;
-        let head = stream::once(async { Ok::<_, io::Error>(head) });
+        let head = stream::once(async { Ok::<_, Unreadable>(head) });
         let file = stream::try_unfold((None, length), move |(open, left)| {
             let (path, progress, pulse) = (path.clone(), progress.clone(), pulse.clone());
             async move {
                 if left == 0 {
                     return Ok(None);
                 }
+                let failed = |source| Unreadable {
+                    path: path.clone(),
+                    source,
+                };
                 let mut file = match open {
                     Some(file) => file,
-                    None => tokio::fs::File::open(path).await?,
+                    None => tokio::fs::File::open(&path).await.map_err(failed)?,
                 };
                 let most = left.min(CHUNK);
                 let mut bytes = BytesMut::with_capacity(usize::try_from(most).unwrap_or(0));
-                if (&mut file).take(most).read_buf(&mut bytes).await? == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
+                let read = (&mut file).take(most).read_buf(&mut bytes).await;
+                if read.map_err(failed)? == 0 {
+                    return Err(failed(io::ErrorKind::UnexpectedEof.into()));
                 }
                 let left = left.saturating_sub(bytes.len() as u64);
                 pulse.beat(match left {
@@ -136,7 +168,7 @@ impl Form {
                 Ok(Some((bytes.freeze(), (Some(file), left))))
             }
         });
-        let tail = stream::once(async { Ok::<_, io::Error>(tail) });
+        let tail = stream::once(async { Ok::<_, Unreadable>(tail) });
         reqwest::Body::wrap_stream(head.chain(file).chain(tail))
     }
 }

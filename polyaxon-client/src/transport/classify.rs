@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
+use super::body::Unreadable;
 use super::operation::{Operation, Repeat};
 use crate::error::{ApiError, Effect, Error};
 
@@ -88,6 +89,9 @@ pub(super) fn broken(operation: &Operation, host: &str, problem: String) -> Erro
 
 /// No answer, or none to its end.
 pub(super) fn failure(operation: &Operation, host: &str, error: reqwest::Error) -> Error {
+    if let Some(unreadable) = Unreadable::of(&error) {
+        return unreadable.into();
+    }
     // A connection that never stood, and a request that could not be built, carried nothing.
     let unsent = error.is_connect() || error.is_builder() || was_never_written(&error);
     let effect = if unsent {

@@ -53,6 +53,31 @@ async fn an_upload_may_take_longer_than_the_limit_of_a_call_as_long_as_it_moves(
 }
 
 #[tokio::test]
+async fn a_file_that_becomes_shorter_while_it_is_sent_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.bin");
+    std::fs::write(&file, vec![b'x'; BYTES]).unwrap();
+    let place = file.clone();
+    let stub = Stub::start(move |mut connection: Connection| {
+        // What was sent by now is not all: the rest waits for this side to read.
+        std::fs::File::create(&place).unwrap();
+        async move { connection.closed().await }
+    })
+    .await;
+    let runs = client_of(&stub.url).runs(&project());
+    let upload = Upload::new(&file, "outputs/model.bin");
+    let error = runs.upload("ns", run_uuid(), &upload).await.unwrap_err();
+    let said = match &error {
+        Error::InvalidInput(input) => Some(input.to_string()),
+        _ => None,
+    };
+    let expected = format!("file: {} became shorter while it was sent", file.display());
+    assert_eq!(said, Some(expected), "{error:?}");
+    assert!(!error.is_retryable());
+    assert_eq!(stub.accepted(), 1);
+}
+
+#[tokio::test]
 async fn an_upload_that_nobody_takes_ends_at_the_limit() {
     let stub = Stub::start(|connection: Connection| async move {
         let _held = connection;
