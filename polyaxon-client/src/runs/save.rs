@@ -154,8 +154,7 @@ impl Runs {
         if let Some(folder) = to.parent() {
             tokio::fs::create_dir_all(folder).await.map_err(disk)?;
         }
-        let part = Part::beside(to);
-        let mut file = tokio::fs::File::create_new(&part.0).await.map_err(disk)?;
+        let (part, mut file) = Part::beside(to).make().await.map_err(disk)?;
         let mut bytes = 0;
         while let Some(chunk) = download.chunk().await? {
             file.write_all(&chunk).await.map_err(disk)?;
@@ -181,6 +180,19 @@ impl Part {
         let mut name = place.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", RunUuid::random()));
         Self(place.with_file_name(name))
+    }
+
+    /// Makes the file. It goes with what removes it: where nobody waits for it any more, too.
+    async fn make(self) -> io::Result<(Self, tokio::fs::File)> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the library's own call lets go of a file that nobody waits for"
+        )]
+        let making = tokio::task::spawn_blocking(move || {
+            let file = std::fs::File::create_new(&self.0)?;
+            Ok((self, file.into()))
+        });
+        making.await.map_err(io::Error::other)?
     }
 }
 
