@@ -1,5 +1,6 @@
 //! From a pipe of a command to its log.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,41 +26,92 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Moves what `pipe` gives to `log`, and tells `exec` how far it is, until the pipe is at its end,
 /// or the command has `ended` and its pipe is quiet. Gives the pipe back where it is still open.
 /// Memory is that of one chunk, however fast the command and however slow its readers.
-pub(crate) async fn pump<R: AsyncRead + Unpin>(
+pub(crate) async fn pump<R: AsyncRead + AsFd + Unpin>(
     pipe: Option<R>,
     stream: LogStream,
     mut log: Log,
     store: Arc<Store>,
     exec: Arc<Exec>,
-    mut ended: Closing,
+    ended: Closing,
 ) -> Option<R> {
-    let mut pipe = pipe?;
+    let mut reading = Reading::new(pipe?, ended);
     let mut chunk = BytesMut::new();
-    let mut enough = None;
     loop {
-        chunk.clear();
-        chunk.reserve(CHUNK);
-        let read = match enough {
-            None => tokio::select! {
-                read = pipe.read_buf(&mut chunk) => read,
-                () = ended.heard() => {
-                    enough = Some(Instant::now() + DRAIN);
-                    continue;
-                }
-            },
-            Some(enough) if Instant::now() < enough => {
-                match timeout(QUIET, pipe.read_buf(&mut chunk)).await {
-                    Ok(read) => read,
-                    Err(_quiet) => return Some(pipe),
-                }
-            }
-            Some(_) => return Some(pipe),
-        };
-        if !matches!(read, Ok(1..)) {
-            return None;
+        match reading.next(&mut chunk).await {
+            Next::Bytes => {}
+            Next::Closed => return None,
+            Next::Quiet => return Some(reading.pipe),
         }
         (log, chunk) = keep(log, chunk, &store, stream, &exec).await;
         exec.wrote(stream, log.written());
+    }
+}
+
+/// A pipe that is read until there is no more, or enough.
+struct Reading<R> {
+    pipe: R,
+    ended: Closing,
+    /// Set once the command has ended.
+    enough_at: Option<Instant>,
+    /// Set then: how many bytes of those that the pipe held are not read.
+    left: Option<u64>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Next {
+    Bytes,
+    Closed,
+    /// The command has ended, and what it has written is read.
+    Quiet,
+}
+
+impl<R: AsyncRead + AsFd + Unpin> Reading<R> {
+    fn new(pipe: R, ended: Closing) -> Self {
+        Self {
+            pipe,
+            ended,
+            enough_at: None,
+            left: None,
+        }
+    }
+
+    /// Reads a chunk. What the pipe holds is read, however late that is: where the machine stood
+    /// still, or a disk was slow, a limit is over before anybody has looked.
+    async fn next(&mut self, chunk: &mut BytesMut) -> Next {
+        chunk.clear();
+        chunk.reserve(CHUNK);
+        let read = loop {
+            let Some(enough_at) = self.enough_at else {
+                tokio::select! {
+                    read = self.pipe.read_buf(chunk) => break read,
+                    () = self.ended.heard() => self.enough_at = Some(Instant::now() + DRAIN),
+                }
+                continue;
+            };
+            if Instant::now() < enough_at {
+                match timeout(QUIET, self.pipe.read_buf(chunk)).await {
+                    Ok(read) => break read,
+                    Err(_quiet) if self.holds() > 0 => continue,
+                    Err(_quiet) => return Next::Quiet,
+                }
+            }
+            let left = self.left.unwrap_or_else(|| self.holds());
+            if left == 0 {
+                return Next::Quiet;
+            }
+            let read = self.pipe.read_buf(chunk).await;
+            self.left = Some(left.saturating_sub(chunk.len() as u64));
+            break read;
+        };
+        match read {
+            Ok(1..) => Next::Bytes,
+            Ok(0) | Err(_) => Next::Closed,
+        }
+    }
+
+    /// How many bytes are in the pipe.
+    fn holds(&self) -> u64 {
+        rustix::io::ioctl_fionread(&self.pipe).unwrap_or(0)
     }
 }
 
@@ -103,5 +155,33 @@ pub(crate) async fn discard<R: AsyncRead + Unpin>(pipe: &mut Option<R>, waste: &
     waste.reserve(CHUNK);
     if !matches!(open.read_buf(waste).await, Ok(1..)) {
         *pipe = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use tokio::net::unix::pipe;
+    use tokio::time::advance;
+
+    use super::*;
+    use crate::closing::Closer;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_in_a_pipe_is_read_however_late_it_is_looked_at() {
+        let (end, pipe) = pipe::pipe().unwrap();
+        let ended = Closer::new();
+        let mut reading = Reading::new(pipe, ended.listen());
+        let mut chunk = BytesMut::new();
+        ended.close();
+        // It has heard of the end of the command, and waits for what may come yet.
+        assert_eq!(reading.next(&mut chunk).now_or_never(), None);
+        rustix::io::write(&end, b"late").unwrap();
+        advance(10 * DRAIN).await;
+        assert_eq!(reading.next(&mut chunk).await, Next::Bytes);
+        assert_eq!(chunk, "late");
+        // It is still open, and what comes now is nobody's.
+        rustix::io::write(&end, b"later").unwrap();
+        assert_eq!(reading.next(&mut chunk).await, Next::Quiet);
     }
 }

@@ -96,12 +96,8 @@ impl Drive {
         let mut closing = false;
         let mut kill_at = None;
         loop {
-            let quiet_at = exit.is_some().then_some(output.last + QUIET);
             if let Some((status, duration)) = exit
-                && output.behind.is_none()
-                && (output.closed_at.is_some()
-                    || output.read >= LAST_BYTES
-                    || quiet_at.is_some_and(|at| at <= Instant::now()))
+                && output.is_over(&self.terminal)
             {
                 return End {
                     status,
@@ -109,6 +105,7 @@ impl Drive {
                     duration,
                 };
             }
+            let quiet_at = exit.is_some().then_some(output.last + QUIET);
             tokio::select! {
                 status = self.child.wait(), if exit.is_none() => {
                     exit = Some((status.ok(), started.elapsed()));
@@ -182,6 +179,26 @@ impl Output {
         self.last = Instant::now();
         self.read = 0;
         self.closed_at = None;
+    }
+
+    /// Whether no more comes of a program that has ended. What is in the terminal does come, however
+    /// late this is asked: a machine that stood still has heard nothing, and has all to read.
+    fn is_over(&mut self, terminal: &Terminal) -> bool {
+        if self.behind.is_some() {
+            return false;
+        }
+        if self.closed_at.is_some() || self.read >= LAST_BYTES {
+            return true;
+        }
+        let now = Instant::now();
+        if now < self.last + QUIET {
+            return false;
+        }
+        let is_over = !terminal.has_output();
+        if !is_over {
+            self.last = now;
+        }
+        is_over
     }
 
     /// Reads a frame of output and passes it on; or, where the client is behind, waits for room,
@@ -282,5 +299,46 @@ impl After {
         self.tree.kill().await;
         self.shelf.forget(&self.terminal.id);
         self.terminal.gone.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use polyaxon_sandbox::pty::PtyId;
+    use tokio::time::advance;
+
+    use super::super::request::Size;
+    use super::*;
+    use crate::activity::Activity;
+    use crate::limits::Limits;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_in_a_terminal_is_read_however_late_it_is_looked_at() {
+        let (pty, end) = pty_process::open().unwrap();
+        let master = pty.as_fd().try_clone_to_owned().unwrap();
+        let limits = Limits::default().pty;
+        let terminal = Terminal::new(
+            PtyId::from("p"),
+            None,
+            Size::check(80, 24, &limits).unwrap(),
+            ((1, rustix::process::getpid()), master),
+            (&limits, &Arc::new(Activity::new())),
+            mpsc::channel(1).0,
+        );
+        let (mut reader, _writer) = pty.into_split();
+        let mut output = Output::new(limits.frame_bytes);
+        output.program_has_ended();
+        // What it left running writes soon, and the service stands still meanwhile.
+        rustix::io::write(&end, b"late").unwrap();
+        advance(100 * QUIET).await;
+        assert!(!output.is_over(&terminal));
+        output.pass(&mut reader, &terminal).await;
+        assert_eq!(output.read, 4);
+        assert!(!output.is_over(&terminal));
+        // It is still open, so only the silence says that there is no more.
+        advance(QUIET).await;
+        assert!(output.is_over(&terminal));
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use polyaxon_sandbox::process::Signal as SignalName;
 use polyaxon_sandbox::pty::{PtyCreated, PtyEvent, PtyExited, PtyId, PtySession, PtyState};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 use serde_json::json;
@@ -241,6 +242,17 @@ impl Terminal {
             // A client that has gone says so by itself.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => None,
         }
+    }
+
+    /// Whether there is something to read: output, or the word that nobody has it open any more.
+    pub(super) fn has_output(&self) -> bool {
+        let state = self.state();
+        let at_once = Timespec::default();
+        let looked = state.master.as_ref().map(|master| {
+            let mut ends = [PollFd::new(master, PollFlags::IN)];
+            poll(&mut ends, Some(&at_once))
+        });
+        matches!(looked, Some(Ok(1..)))
     }
 
     /// Gives up on a client that does not read.
