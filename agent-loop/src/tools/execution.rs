@@ -16,8 +16,8 @@ use crate::private::Private;
 use crate::workspace::{Precondition, SandboxWorkspace, Workspace as _, WorkspaceError};
 
 /// How long after the deadline the end of a command is waited for. The service ends it at its
-/// limit, and has to tell.
-const GRACE: Duration = Duration::from_secs(5);
+/// limit, and has to tell, also where its machine stood still for some seconds.
+const GRACE: Duration = Duration::from_secs(10);
 /// How long a command is looked for whose start was not answered. One that was received is there
 /// within milliseconds.
 const SETTLE: Duration = Duration::from_secs(1);

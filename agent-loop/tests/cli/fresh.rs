@@ -171,7 +171,7 @@ async fn reap_ends_the_fresh_sandbox_of_a_program_that_was_killed_in_the_middle_
         let client = client(url, token);
         let (project, run) = (project.parse().unwrap(), run.parse().unwrap());
         let sandbox = SandboxClient::connect(&client, &project, run);
-        attempt(&client, sandbox, Path::new(folder), "sleep 25").await;
+        attempt(&client, sandbox, Path::new(folder), "sleep 90").await;
         return;
     }
     let server = LocalServer::start().await.unwrap();
@@ -195,7 +195,7 @@ async fn reap_ends_the_fresh_sandbox_of_a_program_that_was_killed_in_the_middle_
     let begun = Instant::now();
     let journal = folder.path().join("actions.jsonl");
     while !fs::read_to_string(&journal).is_ok_and(|text| text.contains(r#""kind":"prepared""#)) {
-        assert!(begun.elapsed() < Duration::from_secs(20), "no stage");
+        assert!(begun.elapsed() < Duration::from_secs(60), "no stage");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     // The command runs by now, or is being started.

@@ -285,7 +285,7 @@ async fn of_a_sandbox_that_was_never_made_it_is_said_that_none_was_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_goes_on_in_the_sandbox_that_it_was_started_in() {
     // It is killed before that is over, also on a machine that stands still for a while.
-    let check = "echo ran >>../home/ran; sleep 6; test \"$(cat ../home/ran)\" = ran";
+    let check = "echo ran >>../home/ran; sleep 10; test \"$(cat ../home/ran)\" = ran";
     let case = Case::new(check).await;
     case.killed_when(async || case.count("prepared") == 1).await;
     // Whether the command was started by then is not known: it is started by nobody else.
@@ -328,7 +328,7 @@ async fn a_check_goes_on_in_the_sandbox_that_it_was_started_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_whose_sandbox_has_ended_meanwhile_runs_in_another() {
-    let case = Case::new("sleep 5; test -f amounts.py").await;
+    let case = Case::new("sleep 10; test -f amounts.py").await;
     case.killed_when(async || case.count("prepared") == 1).await;
     let run = case.made().await[0].uuid;
     let runs = case.client.runs(&case.project);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use agent_loop::{ModelErrorKind, Usage};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use wiremock::ResponseTemplate;
 
 use crate::stub::{ask, ask_within, model, told};
@@ -147,7 +147,7 @@ async fn a_server_that_never_answers_hits_the_deadline() {
     assert_eq!(error.detail.reveal(), "no answer: the deadline passed");
     let took = started.elapsed();
     assert!(
-        (Duration::from_millis(100)..Duration::from_secs(5)).contains(&took),
+        (Duration::from_millis(100)..Duration::from_secs(30)).contains(&took),
         "{took:?}"
     );
 }
@@ -213,9 +213,10 @@ async fn an_error_status_counts_though_its_text_breaks_off() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_a_failure_of_the_transport() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // Bound and not listening: nobody else can have this port meanwhile.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
     let error = ask(&model(&format!("http://{address}/v1")).build().unwrap())
         .await
         .unwrap_err();

@@ -130,18 +130,18 @@ async fn what_is_not_a_whole_result_is_never_read() {
 #[tokio::test]
 async fn a_command_that_takes_too_long_is_ended_and_told_as_that() {
     let place = Place::start().await;
-    let limits = Limits::default().deadline(Duration::from_millis(1500));
+    let limits = Limits::default().deadline(Duration::from_secs(10));
     let controller = place.controller(Line::harmless().limits(limits));
     // What it has written by then would be a result.
-    let asked = call("r.1", "echo 1; sleep 77");
+    let asked = call("r.1", "echo 1; sleep 300");
     let answer = controller.call(&place.session, &asked).await;
     assert_eq!(answer.outcome, ToolOutcome::TimedOut, "{answer:?}");
     assert_eq!(
         answer.summary,
-        "the tool was ended at its time limit of 1.5s (code TL-TIME)"
+        "the tool was ended at its time limit of 10s (code TL-TIME)"
     );
     let record = place.last_record();
-    assert!(record.took < Duration::from_secs(6), "{:?}", record.took);
+    assert!(record.took < Duration::from_secs(30), "{:?}", record.took);
     assert!(record.command.unwrap().timed_out);
     assert_eq!(controller.call(&place.session, &asked).await, answer);
     assert_eq!(place.left().await, (0, 0));

@@ -152,8 +152,8 @@ async fn a_start_whose_answer_is_lost_is_looked_for_before_anything_is_repeated(
 #[tokio::test]
 async fn what_fails_before_the_start_is_not_done_and_can_be_asked_for_again() {
     let place = Place::start().await;
-    let limits = Limits::default().deadline(Duration::from_secs(3));
-    let controller = place.controller(Line::harmful().limits(limits));
+    // Each fault lasts longer than this.
+    let impatient = Limits::default().deadline(Duration::from_secs(3));
     for (index, fault) in [
         r#"{"fault": "bad_gateway", "method": "POST", "path": "*/fs/mkdir"}"#,
         r#"{"fault": "bad_gateway", "method": "POST", "path": "*/fs/write"}"#,
@@ -163,6 +163,7 @@ async fn what_fails_before_the_start_is_not_done_and_can_be_asked_for_again() {
     .into_iter()
     .enumerate()
     {
+        let controller = place.controller(Line::harmful().limits(impatient.clone()));
         place.spoil(fault);
         let name = format!("count-{index}");
         let asked = call(&name, &counted(&name));
@@ -180,6 +181,8 @@ async fn what_fails_before_the_start_is_not_done_and_can_be_asked_for_again() {
         );
         assert_eq!(controller.receipts().open_calls().unwrap(), []);
         place.server.faults().clear();
+        drop(controller);
+        let controller = place.controller(Line::harmful());
         let answer = controller.call(&place.session, &asked).await;
         assert_eq!(
             answer.outcome,
@@ -194,7 +197,7 @@ async fn what_fails_before_the_start_is_not_done_and_can_be_asked_for_again() {
 #[tokio::test]
 async fn an_end_that_cannot_be_read_is_uncertain_until_it_can() {
     let place = Place::start().await;
-    let limits = Limits::default().deadline(Duration::from_secs(1));
+    let limits = Limits::default().deadline(Duration::from_secs(10));
     for (name, fault, code) in [
         (
             "logs",
@@ -235,7 +238,11 @@ async fn an_end_that_cannot_be_read_is_uncertain_until_it_can() {
 async fn a_call_that_is_dropped_goes_on_and_is_found() {
     let place = Place::start().await;
     let controller = place.controller(Line::harmful());
-    let asked = call("r.1", &format!("{}; sleep 0.5", counted("count")));
+    let line = format!(
+        "{}; until [ -e /tmp/go ]; do sleep .05; done",
+        counted("count")
+    );
+    let asked = call("r.1", &line);
     {
         let mut dropped = std::pin::pin!(controller.call(&place.session, &asked));
         while place.runs("count").await == 0 {
@@ -243,6 +250,7 @@ async fn a_call_that_is_dropped_goes_on_and_is_found() {
             soon.unwrap_err();
         }
     }
+    place.sandbox.fs().write("/tmp/go", "").await.unwrap();
     let answer = controller.call(&place.session, &asked).await;
     assert_eq!(
         (answer.outcome, &*answer.summary),
@@ -287,7 +295,7 @@ async fn a_call_that_is_dropped_before_its_start_is_known_not_to_have_started() 
 #[tokio::test]
 async fn a_command_of_which_every_trace_is_gone_is_not_done_again() {
     let place = Place::start().await;
-    let limits = Limits::default().deadline(Duration::from_secs(1));
+    let limits = Limits::default().deadline(Duration::from_secs(10));
     let controller = place.controller(Line::harmful().limits(limits));
     place.spoil(r#"{"fault": "close", "method": "GET", "path": "*/logs"}"#);
     let asked = call("r.1", &counted("count"));
