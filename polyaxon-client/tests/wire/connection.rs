@@ -65,7 +65,7 @@ async fn a_redirect_is_an_error_that_says_where_to_and_nobody_there_gets_a_token
 #[tokio::test]
 async fn of_calls_that_are_refused_together_one_asks_for_a_token() {
     let server = MockServer::start().await;
-    let refused = ResponseTemplate::new(401).set_delay(Duration::from_millis(100));
+    let refused = ResponseTemplate::new(401).set_delay(Duration::from_secs(1));
     Mock::given(header("authorization", "Token t0"))
         .respond_with(refused)
         .expect(20)

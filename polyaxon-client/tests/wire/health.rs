@@ -99,7 +99,7 @@ async fn a_service_that_is_never_well_says_what_it_answered_last() {
         .mount(&server)
         .await;
     is(&server, "running").await;
-    let error = wait(&server, Duration::from_secs(3)).await.unwrap_err();
+    let error = wait(&server, Duration::from_secs(15)).await.unwrap_err();
     assert!(
         error.to_string().contains("is still running after"),
         "{error}"

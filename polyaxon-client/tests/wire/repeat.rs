@@ -202,7 +202,7 @@ async fn a_server_that_never_answers_ends_at_the_limit_of_the_call() {
     let started = Instant::now();
     let error = client.transport().send(operation).await.unwrap_err();
     assert!(
-        started.elapsed() < Duration::from_secs(5),
+        started.elapsed() < Duration::from_secs(30),
         "{:?}",
         started.elapsed()
     );
