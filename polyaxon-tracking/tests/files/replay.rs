@@ -45,9 +45,9 @@ pub(crate) fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Waits for what another thread does, at most ten seconds.
+/// Waits for what another thread does, at most a minute.
 pub(crate) async fn until(happened: impl Fn() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(10);
+    let limit = Instant::now() + Duration::from_secs(60);
     while !happened() {
         assert!(Instant::now() < limit, "it did not happen");
         tokio::task::yield_now().await;

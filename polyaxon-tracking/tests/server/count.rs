@@ -192,7 +192,7 @@ async fn at_the_start() {
 async fn with_a_server_in_trouble() {
     let any = |fault| FaultRule::new(fault).path("*");
     let seconds = Duration::from_secs;
-    let (ever, patient, short) = (seconds(600), seconds(30), seconds(2));
+    let (ever, patient, short) = (seconds(600), seconds(60), seconds(2));
     // The fault, how long it lasts, and how long the end may take.
     let faults = [
         ("none", None, seconds(0), patient),
@@ -383,7 +383,7 @@ async fn with_a_process_that_ends() {
                 let down = FaultRule::new(Fault::Close).path("*").skip(2);
                 stage.server.faults().add(down);
             }
-            let mut process = Process::start(&stage, way).await;
+            let mut process = Process::start(&stage, way, is_down).await;
             if let Some(signal) = signal {
                 process.signal(signal);
             }
@@ -407,7 +407,7 @@ async fn with_a_process_that_ends() {
 
 async fn with_two_processes() {
     let stage = Stage::new().await;
-    let mut first = Process::start(&stage, "signal").await;
+    let mut first = Process::start(&stage, "signal", false).await;
     let second = TrackedRun::start(stage.tracking().run(first.run))
         .await
         .unwrap();

@@ -24,8 +24,8 @@ pub(crate) struct Process {
 
 impl Process {
     /// A process that logs what [`count::log`] does, says so once that is on the disk, and then
-    /// does what `way` says.
-    pub(crate) async fn start(stage: &Stage, way: &str) -> Self {
+    /// does what `way` says. What nobody takes it sends for a few seconds at the most.
+    pub(crate) async fn start(stage: &Stage, way: &str, is_down: bool) -> Self {
         let ready = stage.folder.path().join("ready");
         let child = tokio::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "ends::the_process"])
@@ -35,12 +35,13 @@ impl Process {
             .env("TRACKED_PROCESS_FOLDER", stage.root())
             .env("TRACKED_PROCESS_READY", &ready)
             .env("TRACKED_PROCESS_WAY", way)
+            .env("TRACKED_PROCESS_SENDS", if is_down { "3" } else { "60" })
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        let limit = Instant::now() + Duration::from_secs(30);
+        let limit = Instant::now() + Duration::from_secs(60);
         let run = loop {
             match std::fs::read_to_string(&ready).map(|text| text.parse()) {
                 Ok(Ok(run)) => break run,
@@ -60,7 +61,7 @@ impl Process {
     }
 
     pub(crate) async fn end(&mut self) {
-        let limit = Duration::from_secs(30);
+        let limit = Duration::from_secs(90);
         tokio::time::timeout(limit, self.child.wait())
             .await
             .unwrap()
@@ -91,14 +92,14 @@ async fn the_process() {
     let client = Client::new(&config.token(Token::new(of("TOKEN")).unwrap())).unwrap();
     let project = of("PROJECT").parse().unwrap();
     let tracking = Tracking::new(&client, &project).folder(of("FOLDER"));
-    let tracking = tracking.send_limit(Duration::from_secs(3));
+    let tracking = tracking.send_limit(Duration::from_secs(of("SENDS").parse().unwrap()));
     let run = TrackedRun::start(tracking).await.unwrap();
     count::log(&run);
     if of("WAY") == "panic" {
         run.note_panics();
     }
     // What was taken is on the disk within moments.
-    let limit = Instant::now() + Duration::from_secs(30);
+    let limit = Instant::now() + Duration::from_secs(60);
     while !count::is_on_disk(run.path()) {
         assert!(Instant::now() < limit);
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -135,7 +136,7 @@ async fn the_process() {
 #[tokio::test]
 async fn a_process_that_is_asked_to_end_has_ended_its_run() {
     let stage = Stage::new().await;
-    let mut process = Process::start(&stage, "signal").await;
+    let mut process = Process::start(&stage, "signal", false).await;
     process.signal("-TERM");
     process.end().await;
     let statuses = process.statuses(&stage).await;
@@ -150,7 +151,7 @@ async fn a_process_that_is_asked_to_end_has_ended_its_run() {
 #[tokio::test]
 async fn a_panic_fails_the_run_and_is_named() {
     let stage = Stage::new().await;
-    let mut process = Process::start(&stage, "panic").await;
+    let mut process = Process::start(&stage, "panic", false).await;
     process.end().await;
     let statuses = process.statuses(&stage).await;
     assert_eq!(statuses.status, RunStatus::Failed);
@@ -172,7 +173,7 @@ async fn a_run_that_was_killed_is_gone_on_with_or_pushed() {
         // The run can be created, and then nothing gets through.
         let down = FaultRule::new(Fault::Close).path("*").skip(2);
         stage.server.faults().add(down);
-        let mut process = Process::start(&stage, "wait").await;
+        let mut process = Process::start(&stage, "wait", true).await;
         process.signal("-KILL");
         process.end().await;
         stage.server.faults().clear();
@@ -212,7 +213,7 @@ async fn a_run_that_was_killed_is_gone_on_with_or_pushed() {
 #[tokio::test]
 async fn two_processes_on_one_run_lose_nothing_of_each_other() {
     let stage = Stage::new().await;
-    let mut first = Process::start(&stage, "signal").await;
+    let mut first = Process::start(&stage, "signal", false).await;
     let tracking = stage.tracking().run(first.run);
     let second = TrackedRun::start(tracking).await.unwrap();
     for step in 1000..2000 {

@@ -1,6 +1,7 @@
 //! A local server, a client of it, and a folder for the files of runs.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use polyaxon_client::runs::{Run, Runs};
 use polyaxon_client::{Client, Config, ProjectRef, RunUuid, Token};
@@ -43,8 +44,11 @@ impl Stage {
         Tracking::new(&self.client, &self.project()).folder(self.root())
     }
 
+    /// A run that has time at its end, for a server that is in trouble and a machine that stands
+    /// still for a while.
     pub(crate) async fn start(&self) -> TrackedRun {
-        TrackedRun::start(self.tracking()).await.unwrap()
+        let tracking = self.tracking().send_limit(Duration::from_secs(300));
+        TrackedRun::start(tracking).await.unwrap()
     }
 
     pub(crate) async fn get(&self, run: RunUuid) -> Run {
