@@ -20,9 +20,9 @@ const AT_ONCE: usize = 4;
 /// The time limit of a command that is to end by it.
 const TIMEOUT_MS: u64 = 2_000;
 /// How long all of a command may take to be there, on a busy machine.
-const START: Duration = Duration::from_secs(30);
+const START: Duration = Duration::from_secs(60);
 /// How long processes may live on after the end: the grace before SIGKILL, and a busy machine.
-const END: Duration = Duration::from_secs(20);
+const END: Duration = Duration::from_secs(60);
 /// The same where it is known that some may stay: the grace, and a little.
 const UNCLAIMED_END: Duration = Duration::from_secs(6);
 

@@ -236,7 +236,7 @@ async fn an_unfinished_character_waits_for_its_rest() {
 #[tokio::test]
 async fn a_page_with_follow_waits_for_output_for_the_end_or_for_its_time() {
     let mut limits = Limits::default();
-    limits.follow = Duration::from_secs(5);
+    limits.follow = Duration::from_secs(10);
     let plane = Plane::with(limits).await;
     let sandbox = plane.sandbox().await;
     let execs = Execs::of(&sandbox);
@@ -262,7 +262,7 @@ async fn a_page_with_follow_waits_for_output_for_the_end_or_for_its_time() {
     let quiet = execs.bg("sleep 600", &json!({})).await;
     let begun = Instant::now();
     let page = execs.page(&quiet, &follow(0)).await;
-    assert!(begun.elapsed() >= Duration::from_secs(5));
+    assert!(begun.elapsed() >= Duration::from_secs(10));
     assert_eq!(
         (&page["data"], &page["state"]),
         (&json!(""), &json!("running"))
