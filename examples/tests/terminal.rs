@@ -95,13 +95,12 @@ impl Screen {
 async fn code_of(mut child: Child, screen: &mut Screen) -> Option<i32> {
     let mut rest = [0; 4096];
     let ended = async {
-        loop {
-            tokio::select! {
-                status = child.wait() => return status.unwrap().code(),
-                // What is printed at the end has to be taken by somebody.
-                Ok(count) = screen.pty.read(&mut rest) => screen.seen.extend_from_slice(&rest[..count]),
-            }
+        // What is printed at the end has to be taken by somebody. Once nobody has the terminal open
+        // any more, it says so by an error.
+        while let Ok(count @ 1..) = screen.pty.read(&mut rest).await {
+            screen.seen.extend_from_slice(&rest[..count]);
         }
+        child.wait().await.unwrap().code()
     };
     timeout(LIMIT, ended).await.unwrap()
 }
