@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::cancel::poll_n;
 
 /// How long anything here may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 async fn start(sandbox: &SandboxClient, exec: Exec) -> BgExec {
     sandbox.process().exec_bg(&exec).await.unwrap()
@@ -27,7 +27,7 @@ fn status_of(error: &Error) -> Option<u16> {
 /// What was started is there for everybody who knows its tag or its id.
 pub async fn a_background_exec_is_found_by_tag_and_id(sandbox: &SandboxClient) {
     let process = sandbox.process();
-    let exec = Exec::shell("echo out; exec sleep 20").tag("contract:found-1");
+    let exec = Exec::shell("echo out; exec sleep 90").tag("contract:found-1");
     let started = start(sandbox, exec).await;
     let found = process.list_tagged("contract:found-1").await.unwrap();
     assert_eq!(found.len(), 1);
@@ -130,7 +130,7 @@ pub async fn waiting_ends_with_the_command_or_at_its_limit(sandbox: &SandboxClie
         ("exit 0", Termination::Exited(0)),
         ("sleep 0.2; exit 9", Termination::Exited(9)),
         ("sleep 0.1; kill -9 $$", Termination::Signaled(Signal::Kill)),
-        ("sleep 30", Termination::TimedOut),
+        ("sleep 90", Termination::TimedOut),
     ];
     for (line, want) in table {
         // Only what does not end by itself is to be ended.
@@ -145,7 +145,7 @@ pub async fn waiting_ends_with_the_command_or_at_its_limit(sandbox: &SandboxClie
     let exec = start(sandbox, exec).await;
     let began = Instant::now();
     let error = exec.wait(Duration::from_millis(100)).await.unwrap_err();
-    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(began.elapsed() < Duration::from_secs(45));
     assert!(
         matches!(
             &error,
@@ -187,7 +187,7 @@ pub async fn a_command_is_signaled_and_terminated(sandbox: &SandboxClient) {
 
 /// What is deleted is ended and forgotten.
 pub async fn what_is_deleted_is_ended_and_forgotten(sandbox: &SandboxClient) {
-    let exec = start(sandbox, Exec::new(["sleep", "20"])).await;
+    let exec = start(sandbox, Exec::new(["sleep", "90"])).await;
     timeout(LIMIT, exec.delete()).await.unwrap().unwrap();
     let gone = [
         status_of(&exec.status().await.unwrap_err()),

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::cancel::poll_n;
 
 /// How long anything here may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 async fn stream(sandbox: &SandboxClient, exec: Exec) -> ExecEvents {
     sandbox.process().exec_stream(&exec).await.unwrap()
@@ -87,7 +87,7 @@ pub async fn an_end_in_a_stream_is_told_exactly(sandbox: &SandboxClient) {
         ("exit 137", Termination::Exited(137)),
         ("kill -9 $$", Termination::Signaled(Signal::Kill)),
         ("kill -TERM $$", Termination::Signaled(Signal::Term)),
-        ("sleep 30", Termination::TimedOut),
+        ("sleep 90", Termination::TimedOut),
     ];
     for (line, want) in table {
         // Only what does not end by itself is to be ended.
@@ -103,20 +103,31 @@ pub async fn an_end_in_a_stream_is_told_exactly(sandbox: &SandboxClient) {
 /// A character whose bytes come one by one is never told in halves; one that has no end is told as
 /// no character.
 pub async fn characters_that_come_byte_by_byte_are_whole(sandbox: &SandboxClient) {
-    let program = "import sys, time\n\
-        for byte in bytes.fromhex(sys.argv[1]):\n\
+    // In the middle of the second one it waits for whoever has seen the first.
+    let program = "import os, sys, time\n\
+        for at, byte in enumerate(bytes.fromhex(sys.argv[1])):\n\
+        \x20   while at == 2 and not os.path.exists('contract-seen'): time.sleep(.01)\n\
         \x20   sys.stdout.buffer.write(bytes([byte])); sys.stdout.flush(); time.sleep(.02)";
     let whole = "aé漢😀";
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let exec = Exec::new(["python3", "-u", "-c", program, &hex(whole.as_bytes())]);
-    let events = all(stream(sandbox, exec).await).await;
+    let mut coming = stream(sandbox, exec.workdir("/tmp")).await;
+    let mut events = Vec::new();
+    let first = async {
+        while chunks(&events, LogStream::Stdout).is_empty() {
+            events.push(coming.next().await.unwrap().unwrap());
+        }
+    };
+    timeout(LIMIT, first).await.unwrap();
+    sandbox.fs().write("/tmp/contract-seen", "").await.unwrap();
+    events.extend(all(coming).await);
     let parts = chunks(&events, LogStream::Stdout);
-    assert!(parts.len() > 1, "it comes piece by piece");
+    assert_eq!(parts[0].bytes, "a");
     assert!(parts.iter().all(|chunk| !chunk.lossy));
     assert_eq!(joined(&parts, 0), whole.as_bytes());
 
     let cut = &whole.as_bytes()[..whole.len() - 1];
-    let exec = Exec::new(["python3", "-u", "-c", program, &hex(cut)]);
+    let exec = Exec::new(["python3", "-u", "-c", program, &hex(cut)]).workdir("/tmp");
     let events = all(stream(sandbox, exec).await).await;
     let parts = chunks(&events, LogStream::Stdout);
     let text = String::from_utf8(joined(&parts, 0)).unwrap();
@@ -195,7 +206,7 @@ pub async fn lines_of_a_stream_are_those_of_the_command(sandbox: &SandboxClient)
 
 /// Whoever stops reading does not stop the command; whoever terminates it does.
 pub async fn a_dropped_stream_stops_nothing_and_a_terminated_one_ends(sandbox: &SandboxClient) {
-    let exec = Exec::shell("echo up; sleep 33").timeout(Duration::from_secs(40));
+    let exec = Exec::shell("echo up; sleep 90").timeout(Duration::from_secs(100));
     let mut events = stream(sandbox, exec.clone()).await;
     while !matches!(events.next().await, Some(Ok(StreamEvent::Output(_)))) {}
     let record = sandbox.process().bg(events.exec_id().unwrap().clone());
@@ -234,7 +245,8 @@ pub async fn a_stream_goes_on_by_its_log_from_anywhere(sandbox: &SandboxClient) 
         }
         assert!(completion(&rest).success());
         if was_complete {
-            assert!(taken > 3, "{taken}");
+            // The start, a piece of each output at the least, and the end.
+            assert!(taken >= 3, "{taken}");
             break;
         }
     }

@@ -56,7 +56,7 @@ async fn checked(local: &LocalSandbox, argv: &[&str]) -> (String, Outcome) {
 async fn output_is_kept_though_a_process_that_is_left_holds_it() {
     let local = LocalSandbox::start().await;
     let started = Instant::now();
-    let line = "echo a; echo b >&2; sleep 30 &";
+    let line = "echo a; echo b >&2; sleep 90 &";
     let receipt = ran(&local, ExecSpec::new(["sh", "-c", line])).await;
     assert_eq!((receipt.exit_code, receipt.timed_out), (Some(0), false));
     assert_eq!(
@@ -64,7 +64,7 @@ async fn output_is_kept_though_a_process_that_is_left_holds_it() {
         (&b"a\n"[..], &b"b\n"[..])
     );
     assert!(
-        started.elapsed() < Duration::from_secs(15),
+        started.elapsed() < Duration::from_secs(45),
         "{:?}",
         started.elapsed()
     );
@@ -83,14 +83,14 @@ async fn an_exit_code_of_124_is_no_time_limit() {
 #[tokio::test]
 async fn a_command_that_reads_gets_the_end_at_once() {
     let local = LocalSandbox::start().await;
-    let limit = Duration::from_secs(20);
+    let limit = Duration::from_secs(90);
     let receipt = ran(&local, ExecSpec::new(["cat"]).limit(limit)).await;
     assert_eq!(
         (receipt.exit_code, &receipt.stdout[..]),
         (Some(0), &b""[..])
     );
     assert!(
-        receipt.duration < Duration::from_secs(5),
+        receipt.duration < Duration::from_secs(45),
         "{:?}",
         receipt.duration
     );

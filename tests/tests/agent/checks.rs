@@ -150,7 +150,7 @@ async fn endless_output_is_cut_and_ended() {
         .await;
     assert_eq!(made.verdicts(), ["fail"]);
     let took = made.outcome.checks[0].duration;
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(took < Duration::from_secs(60), "{took:?}");
     let journal = made.folder.path().join("run/actions.jsonl");
     assert!(std::fs::metadata(journal).unwrap().len() < 1 << 20);
     assert!(made.said(3).contains("did not end"), "{}", made.said(3));
@@ -170,7 +170,7 @@ async fn a_check_beyond_its_limit_fails_and_leaves_no_process() {
     assert_eq!(made.verdicts(), ["fail"]);
     // The group is killed at the limit; the kernel may take a moment to clear it away.
     let look = Exec::shell("! grep -l -a '^sleep.4321' /proc/[0-9]*/cmdline 2>/dev/null");
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !local.sandbox.process().exec(&look).await.unwrap().success() {
         assert!(Instant::now() < deadline, "a process of the check is left");
     }

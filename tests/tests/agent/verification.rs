@@ -88,7 +88,7 @@ async fn a_job_that_does_not_end_or_never_ran_says_nothing_about_the_change() {
     let runs = local.client.runs(&local.project);
     let replies = [read(), write(FIX), check(), finish()];
     let made = Case::default().drive(&local.sandbox, replies).await;
-    let slow = JobVerification::new(component(&["sleep", "60"])).limit(Duration::from_secs(2));
+    let slow = JobVerification::new(component(&["sleep", "300"])).limit(Duration::from_secs(2));
     let verdict = slow
         .run(&runs, &made.outcome, local.sandbox.run_uuid())
         .await

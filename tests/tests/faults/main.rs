@@ -38,7 +38,7 @@ struct Went {
     number: usize,
     outcome: Outcome,
     connections: usize,
-    /// Of the last connection.
+    /// Of the last connection; where nothing goes wrong, of the one that carried the call.
     seen: Seen,
     error: String,
 }
@@ -130,13 +130,18 @@ async fn run(stage: &Stage, number: usize, case: Case) -> Went {
     let seen = proxy.end().await;
     stage.finish(case.op, number).await;
     let error = result.as_ref().err().map(sentence).unwrap_or_default();
+    let of = match case.is_plain() {
+        // A second one is only made where the first is not free again at once; it may carry nothing.
+        true => seen.iter().max_by_key(|seen| seen.request),
+        false => seen.last(),
+    };
     Went {
         outcome: match result {
             Ok(()) => Outcome::Ok,
             Err(error) => Outcome::Failed(error.effect()),
         },
         connections: seen.len(),
-        seen: seen.last().copied().unwrap_or_default(),
+        seen: of.copied().unwrap_or_default(),
         case,
         number,
         error,

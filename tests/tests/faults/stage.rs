@@ -26,7 +26,7 @@ const TOKEN: &str = "a-token-of-the-test";
 /// How long a caller waits for an answer that never comes.
 const IMPATIENT: Duration = Duration::from_millis(300);
 /// And for one that has to come.
-pub(crate) const PATIENT: Duration = Duration::from_secs(20);
+pub(crate) const PATIENT: Duration = Duration::from_secs(60);
 /// More than there are cases at once.
 const ENOUGH: usize = 512;
 /// Adds a byte to its file for each `SIGUSR1`, and ends by `SIGUSR2`.

@@ -7,7 +7,7 @@ use polyaxon_sandbox::{Error, Exec, SandboxClient};
 
 use super::{Made, NOT_WRITTEN};
 
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(60);
 
 pub(super) async fn make(call: &str, sandbox: &SandboxClient) -> Result<Made, Error> {
     if let Some(of_exec) = call.strip_prefix("exec.") {
