@@ -240,7 +240,8 @@ impl Transport {
         let Some(Body::Form(form)) = &operation.body else {
             return self.exchange(operation, url, Some(limit)).await;
         };
-        let exchange = self.exchange(operation, url, None);
+        // Apart, so that all other calls are not as large as two.
+        let exchange = Box::pin(self.exchange(operation, url, None));
         match form.pulse().watch(limit, exchange).await {
             Some(result) => result,
             None => Err(classify::silence(operation, &self.0.host, limit)),
