@@ -54,8 +54,8 @@ pub struct LogCapture {
     origin: Arc<Origin>,
 }
 
-/// A longer line is kept as several.
-const MAX_LINE: u64 = 64 * 1024;
+/// A longer line is kept as several, cut between two characters.
+const MAX_LINE: usize = 64 * 1024;
 
 impl LogCapture {
     pub(crate) fn new(intake: SharedIntake, sink: QueueIntake) -> Self {
@@ -110,23 +110,33 @@ impl LogCapture {
         let mut bytes = Vec::new();
         let mut count = 0;
         loop {
-            bytes.clear();
-            let mut line = (&mut output).take(MAX_LINE);
+            let room = MAX_LINE - bytes.len();
+            let mut line = (&mut output).take(room as u64);
             let read = line.read_until(b'\n', &mut bytes).await;
-            if read.map_err(Error::Read)? == 0 {
+            read.map_err(Error::Read)?;
+            if bytes.is_empty() {
                 return Ok(count);
             }
-            let text = String::from_utf8_lossy(&bytes);
-            if text.trim().is_empty() {
-                continue;
+            // A character that is cut by the limit comes with the next piece.
+            let whole = match bytes.len() < MAX_LINE {
+                true => bytes.len(),
+                false => bytes.len() - begun(&bytes),
+            };
+            let text = String::from_utf8_lossy(bytes.split_at(whole).0);
+            if !text.trim().is_empty() {
+                self.log_when_there_is_room(&text).await?;
+                count += 1;
             }
-            while let Err(error) = self.log(&text) {
-                match error {
-                    Error::QueueFull { .. } => tokio::time::sleep(PAUSE).await,
-                    error => return Err(error),
-                }
+            bytes.drain(..whole);
+        }
+    }
+
+    async fn log_when_there_is_room(&self, text: &str) -> Result<(), Error> {
+        loop {
+            match self.log(text) {
+                Err(Error::QueueFull { .. }) => tokio::time::sleep(PAUSE).await,
+                result => return result,
             }
-            count += 1;
         }
     }
 
@@ -152,5 +162,88 @@ impl LogCapture {
     }
 }
 
+/// How many bytes at the end are those of a character that is not there to its end.
+fn begun(bytes: &[u8]) -> usize {
+    let last = bytes.utf8_chunks().last();
+    let stray = last.map_or(&[][..], |chunk| chunk.invalid());
+    match std::str::from_utf8(stray) {
+        Err(error) if error.error_len().is_none() => stray.len(),
+        _ => 0,
+    }
+}
+
 /// How long a full queue is given before it is asked again.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{TrackedRun, Tracking};
+
+    #[test]
+    fn a_character_that_is_not_there_to_its_end_is_told_from_bytes_that_are_none() {
+        let table: [(&[u8], usize); 8] = [
+            (b"", 0),
+            (b"abc", 0),
+            ("aé".as_bytes(), 0),
+            (b"a\xc3", 1),
+            (b"a\xe2\x82", 2),
+            (b"\xff\xf0\x9f\x98", 3),
+            (b"a\xff", 0),
+            (b"\xc3a", 0),
+        ];
+        for (bytes, expected) in table {
+            assert_eq!(begun(bytes), expected, "{bytes:?}");
+        }
+    }
+
+    /// The values that are in a run's log.
+    async fn logged(output: &[u8]) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let run = TrackedRun::start(Tracking::offline(folder.path())).await;
+        let run = run.unwrap();
+        let count = run.log_capture().read_lines(output).await.unwrap();
+        drop(run.end().await.unwrap().ensure_complete().unwrap());
+        let log = std::fs::read_to_string(run.path().join("plxlogs/logs.jsonl")).unwrap();
+        let lines = log.lines().skip(1);
+        let value = |line: &str| -> String {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            line["value"].as_str().unwrap().to_owned()
+        };
+        let values: Vec<_> = lines.map(value).collect();
+        assert_eq!(values.len() as u64, count);
+        values
+    }
+
+    #[tokio::test]
+    async fn a_long_line_is_cut_between_two_characters_wherever_they_are() {
+        for (character, width) in [('a', 1), ('é', 2), ('€', 3), ('😀', 4)] {
+            for shift in 0..width {
+                let line = "x".repeat(shift) + &character.to_string().repeat(MAX_LINE);
+                let values = logged(format!("{line}\nnext\n").as_bytes()).await;
+                let (next, pieces) = values.split_last().unwrap();
+                assert_eq!((next.as_str(), pieces.concat() == line), ("next", true));
+                // Not cut more often than has to be.
+                let (_, full) = pieces.split_last().unwrap();
+                let sizes = MAX_LINE - 3..=MAX_LINE;
+                assert!(full.iter().all(|piece| sizes.contains(&piece.len())));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn output_that_ends_within_a_character_is_logged_to_its_end() {
+        assert_eq!(logged(b"abc\xe2\x82").await, ["abc\u{fffd}"]);
+        let mut long = vec![b'x'; MAX_LINE - 1];
+        long.extend(b"\xe2");
+        let values = logged(&long).await;
+        assert_eq!(values.len(), 2);
+        assert_eq!(
+            (values[0].len(), values[1].as_str()),
+            (MAX_LINE - 1, "\u{fffd}")
+        );
+        // Bytes that are no text hold nothing up.
+        let values = logged(&vec![0xff; MAX_LINE + 1]).await;
+        assert_eq!(values.len(), 2);
+    }
+}
