@@ -140,7 +140,8 @@ impl Pushed {
 /// # Errors
 /// [`Error::Io`] and [`Error::Metadata`] where the folder holds no run; [`Error::Surroundings`]
 /// where nobody names a project; [`Error::Client`] where the server cannot be reached or refuses
-/// the run.
+/// the run. One file that it fails on holds up no other: those are sent before the error. Where it
+/// fails on two in a row, none is sent any more.
 ///
 /// # Cancel safety
 /// Dropping the future leaves a part of the run on the server. Another push completes it.
@@ -172,6 +173,8 @@ pub async fn push(client: &Client, push: &Push) -> Result<Pushed, Error> {
         false => runs.artifact_sizes(namespace, run).await?,
     };
     let (mut files, mut kept) = (0, 0);
+    // The first failure that can pass, and whether the last file failed so.
+    let (mut failure, mut has_failed) = (None, false);
     let mut notebook = Notebook::open(&push.folder, &runs, run);
     for (path, seen) in folder.files {
         // By the size alone a file cannot be told from an older one.
@@ -181,13 +184,24 @@ pub async fn push(client: &Client, push: &Push) -> Result<Pushed, Error> {
         }
         let upload = Upload::new(push.folder.join(&path), path.as_str());
         let sent = runs.upload(namespace, run, &upload).await;
-        match refusal(sent, || Sending::File(path.clone()))? {
-            None => {
+        match refusal(sent, || Sending::File(path.clone())) {
+            Ok(None) => {
                 files += 1;
                 notebook.add(&path, seen);
             }
-            Some(unsent) => refused.push(unsent),
+            Ok(Some(unsent)) => refused.push(unsent),
+            // It can be this file's fault alone.
+            Err(error) if !has_failed => {
+                has_failed = true;
+                failure.get_or_insert(error);
+                continue;
+            }
+            Err(error) => return Err(failure.unwrap_or(error)),
         }
+        has_failed = false;
+    }
+    if let Some(failure) = failure {
+        return Err(failure);
     }
     Ok(Pushed {
         run: RunRef::new(folder.project, run),

@@ -8,7 +8,7 @@ use polyaxon_client::{Client, Config, RunRef};
 use polyaxon_local::{Fault, FaultRule};
 use polyaxon_tracking::{ArtifactRef, Error, Push, Sending, TrackedRun, Tracking, pull, push};
 use serde_json::{Value, json};
-use wiremock::matchers::path;
+use wiremock::matchers::{body_string_contains, method, path};
 use wiremock::{Mock, ResponseTemplate};
 
 use crate::refused::server;
@@ -327,4 +327,30 @@ async fn a_run_whose_store_fails_is_not_pulled_as_one_without_files() {
         "{error}"
     );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_file_that_the_server_fails_on_holds_up_no_other_of_a_push() {
+    let stage = Stage::new().await;
+    let run = offline(&stage).await;
+    let (server, _) = server().await;
+    let config = Config::explicit(&server.uri()).unwrap().no_token();
+    let client = Client::new(&config).unwrap();
+    let upload = |name: &str, status| {
+        let name = format!("filename=\"{name}\"");
+        Mock::given(method("POST"))
+            .and(body_string_contains(name))
+            .respond_with(ResponseTemplate::new(status))
+    };
+    // The first of them, by its path.
+    upload("loss.plx", 500).mount(&server).await;
+    for name in ["a.txt", "c.txt", "d.txt"] {
+        upload(name, 200).expect(1).named(name).mount(&server).await;
+    }
+    let folder = Push::new(run.path()).project("acme/demo".parse().unwrap());
+    let Error::Client(error) = push(&client, &folder).await.unwrap_err() else {
+        panic!("no answer of the server")
+    };
+    assert_eq!(error.status().map(|status| status.as_u16()), Some(500));
+    server.verify().await;
 }
