@@ -1,13 +1,15 @@
 //! A small task for the loop, with all that an attempt needs, in a real sandbox.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use agent_loop::journal::ReadJournal;
 use agent_loop::workspace::SandboxWorkspace;
 use agent_loop::{
-    Attempt, Budget, Micros, Model, ModelError, ModelErrorKind, ModelReply, Outcome, Paths, RunDir,
-    ScriptedModel, Task, UnittestAcceptance, Usage, model_fn,
+    Attempt, Budget, Event, Micros, Model, ModelError, ModelErrorKind, ModelReply, Outcome, Paths,
+    RunDir, ScriptedModel, Task, UnittestAcceptance, Usage, model_fn,
 };
 use polyaxon_sandbox::SandboxClient;
 use serde_json::{Value, json};
@@ -22,6 +24,21 @@ pub const TESTS: &str = "import unittest, amounts\n\n\n\
     class T(unittest.TestCase):\n\
     \x20   def test_two(self):\n        self.assertEqual(amounts.total([1, 2]), 3)\n\n\
     \x20   def test_empty(self):\n        self.assertEqual(amounts.total([]), 0)\n";
+
+/// What the model was told in the run of this folder, a turn each. Lines of the journal hold more: a
+/// number that is looked for there is found in a digest now and then.
+///
+/// # Panics
+/// Where the journal cannot be read.
+#[must_use]
+pub fn prompts_of(run: impl AsRef<Path>) -> Vec<String> {
+    let journal = ReadJournal::read(run).expect("the run has a journal");
+    let prompts = journal.known().filter_map(|record| match &record.event {
+        Event::Asked(asked) => Some(asked.prompt.clone()),
+        _ => None,
+    });
+    prompts.collect()
+}
 
 /// A reply that reads `amounts.py`.
 #[must_use]

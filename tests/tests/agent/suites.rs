@@ -10,7 +10,7 @@ use agent_loop::workspace::SandboxWorkspaces;
 use agent_loop::{Budget, Level, ScriptedModel};
 use polyaxon_local::LocalServer;
 use polyaxon_sandbox::SandboxSpec;
-use polyaxon_tests::agent::{FIX, SOURCE, TESTS, check, finish, read, write};
+use polyaxon_tests::agent::{FIX, SOURCE, TESTS, check, finish, prompts_of, read, write};
 use polyaxon_tests::local::client_of;
 use serde_json::{Value, json};
 
@@ -206,13 +206,9 @@ async fn a_case_of_each_kind_accepts_what_is_right_and_nothing_that_is_by_heart(
         let hidden = "- an independent verification did not pass";
         assert!(case.observed.ends_with(hidden), "{id}: {}", case.observed);
         // Neither the answer nor what was asked is in what the candidate was told.
-        let journal = out.join("by-heart").join(id).join("1/actions.jsonl");
-        let journal = fs::read_to_string(journal).unwrap();
-        let prompts = journal
-            .lines()
-            .filter(|line| line.contains("\"kind\":\"asked\""));
-        let tells = |prompt: &str| prompt.contains(NEVER) || prompt.contains("[40, 2]");
-        let told: Vec<bool> = prompts.map(tells).collect();
+        let prompts = prompts_of(out.join("by-heart").join(id).join("1"));
+        let tells = |prompt: &String| prompt.contains(NEVER) || prompt.contains("[40, 2]");
+        let told: Vec<bool> = prompts.iter().map(tells).collect();
         assert_eq!(told, [false; 4], "{id}");
     }
     assert_eq!((by_heart.counts.fail, by_heart.counts.all()), (5, 5));
