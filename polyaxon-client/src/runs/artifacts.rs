@@ -214,7 +214,7 @@ impl Runs {
     ///
     /// The client's limit of a call is here the time in which nothing moves, however long the whole
     /// takes: a file takes as long as its line needs. Once the last piece is on its way, the answer
-    /// may take a second longer for every 64 KiB, and 15 minutes at most.
+    /// may take a second longer for every 64 KiB, and 5 minutes at most.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] where the file cannot be read or its path cannot be used;

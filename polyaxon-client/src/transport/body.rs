@@ -38,7 +38,7 @@ pub(super) struct Form {
 /// wait in the buffers of a slow line, or be handed on to a store.
 const DIGESTED_IN_A_SECOND: u64 = 64 * 1024;
 /// And no longer than this.
-const LONGEST_DIGESTION: Duration = Duration::from_secs(15 * 60);
+const LONGEST_DIGESTION: Duration = Duration::from_secs(5 * 60);
 
 /// The file of a form cannot be read to the length that was told. That is no fault of the connection.
 #[derive(Debug, thiserror::Error)]
