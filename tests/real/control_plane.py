@@ -17,10 +17,14 @@ import time
 import parent
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+def take_port():
+    """A port that nobody else is given as long as the socket lives: bound, and not listened at. A
+    server that reuses addresses, as this one does, can listen at it all the same."""
+    taken = socket.socket()
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    taken.bind(("127.0.0.1", 0))
+    return taken
 
 
 def answers(port):
@@ -57,7 +61,8 @@ def main():
 
     stdout = parent.take_stdout()
     parent.end_with_parent()
-    port = free_port()
+    taken = take_port()
+    port = taken.getsockname()[1]
     threading.Thread(target=say_when_ready, args=(stdout, port), daemon=True).start()
 
     # Imported late: it reads the environment when it is loaded.

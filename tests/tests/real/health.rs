@@ -9,7 +9,7 @@ use polyaxon_client::runs::{HealthCheck, RunStatus, ServiceRoute};
 use serde_json::json;
 
 use crate::nginx::{Gateway, Tls};
-use crate::program::{Program, free_port};
+use crate::program::{Port, Program};
 use crate::provided::{scratch, script};
 use crate::runs::post;
 use crate::tracking::NAMESPACE;
@@ -44,7 +44,8 @@ async fn said(file: &Path, what: &str) {
 #[ignore = "needs a real server"]
 async fn a_service_that_comes_late_is_waited_for_through_502_and_404() {
     let gateway = Gateway::start(Tls::Without).await;
-    let port = free_port();
+    let taken = Port::take();
+    let port = taken.number();
     let folder = scratch(&format!("service-{port}"));
     let waiting = wait(&gateway, port);
     said(&gateway.error_log, NOBODY).await;
@@ -73,7 +74,8 @@ async fn a_service_that_comes_late_is_waited_for_through_502_and_404() {
 #[ignore = "needs a real server"]
 async fn a_run_that_ends_before_its_service_is_there_ends_the_wait() {
     let gateway = Gateway::start(Tls::Without).await;
-    let waiting = wait(&gateway, free_port());
+    let nobody = Port::take();
+    let waiting = wait(&gateway, nobody.number());
     said(&gateway.error_log, NOBODY).await;
     assert!(!waiting.is_finished());
 

@@ -6,7 +6,7 @@ use agent_loop::action::{self, Action, Defect};
 use agent_loop::model::openai::OpenAi;
 use agent_loop::{Finish, Message, Model as _, ModelErrorKind, ModelRequest};
 
-use crate::program::{Program, free_port};
+use crate::program::{Port, Program};
 use crate::provided::{scratch, script};
 
 const KEY: &str = "a-key-of-the-test";
@@ -17,16 +17,17 @@ const WINDOW: u64 = 4096;
 /// The first action of a repair, as a schema: to read one of two files, or to run the check.
 const SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required":["step"],"properties":{"step":{"anyOf":[{"type":"object","additionalProperties":false,"required":["action","path"],"properties":{"action":{"type":"string","enum":["read"]},"path":{"type":"string","enum":["amounts.py","test_amounts.py"]}}},{"type":"object","additionalProperties":false,"required":["action"],"properties":{"action":{"type":"string","enum":["check"]}}}]}}}"#;
 
-/// A server, loading or loaded, and where it is.
-fn start() -> (Program, String) {
-    let port = free_port();
+/// A server, loading or loaded, with its port, and where it is.
+fn start() -> ((Program, Port), String) {
+    let taken = Port::take();
+    let port = taken.number();
     let mut command = script("REAL_MODEL_PYTHON", "model_server.py");
     let log = scratch("model").join(format!("{port}.log"));
     command
         .args([&port.to_string(), KEY])
         .stderr(std::fs::File::create(log).unwrap());
     let server = Program::spawn(&mut command);
-    (server, format!("http://127.0.0.1:{port}/v1"))
+    ((server, taken), format!("http://127.0.0.1:{port}/v1"))
 }
 
 fn model(url: &str, key: &str) -> OpenAi {
@@ -44,13 +45,13 @@ fn request(messages: &[Message]) -> ModelRequest<'_> {
     ModelRequest::new("a-request".parse().unwrap(), messages)
         .schema(SCHEMA)
         .max_output_tokens(60)
-        .deadline(Duration::from_secs(60))
+        .deadline(Duration::from_secs(120))
 }
 
 #[tokio::test]
 #[ignore = "needs a real server"]
 async fn a_reply_that_is_held_to_a_schema_is_an_action_and_its_tokens_are_counted() {
-    let (server, url) = start();
+    let ((server, _port), url) = start();
     server.ready();
     let model = model(&url, KEY);
     let messages = question();
@@ -84,7 +85,7 @@ async fn a_reply_that_is_held_to_a_schema_is_an_action_and_its_tokens_are_counte
 #[tokio::test]
 #[ignore = "needs a real server"]
 async fn what_goes_wrong_with_a_real_model_is_told_by_its_kind() {
-    let (server, url) = start();
+    let ((server, _port), url) = start();
     server.ready();
     let model = model(&url, KEY);
     let messages = question();
@@ -132,10 +133,10 @@ async fn what_goes_wrong_with_a_real_model_is_told_by_its_kind() {
 #[tokio::test]
 #[ignore = "needs a real server"]
 async fn the_server_says_which_model_it_has_and_how_long_its_window_is() {
-    let (server, url) = start();
+    let ((server, _port), url) = start();
     server.ready();
     let model = model(&url, KEY);
-    let limit = Duration::from_secs(10);
+    let limit = Duration::from_secs(60);
     let names: Vec<String> = model
         .models(limit)
         .await
@@ -150,7 +151,7 @@ async fn the_server_says_which_model_it_has_and_how_long_its_window_is() {
 #[tokio::test]
 #[ignore = "needs a real server"]
 async fn a_wrong_key_and_a_key_in_the_wrong_form_are_an_auth_error() {
-    let (server, url) = start();
+    let ((server, _port), url) = start();
     server.ready();
     let builder = || OpenAi::builder(&url, "smollm2");
     let messages = question();
@@ -173,7 +174,7 @@ async fn a_wrong_key_and_a_key_in_the_wrong_form_are_an_auth_error() {
 #[tokio::test]
 #[ignore = "needs a real server"]
 async fn a_server_that_is_not_up_or_still_loads_its_model_is_worth_asking_again() {
-    let (server, url) = start();
+    let ((server, _port), url) = start();
     let model = model(&url, KEY);
     let messages = question();
     let started = Instant::now();

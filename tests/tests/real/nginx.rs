@@ -16,12 +16,12 @@ use polyaxon_tests::local::LocalSandbox;
 use serde_json::json;
 use sha2::Sha256;
 
-use crate::program::{Program, free_port};
+use crate::program::{Port, Program};
 use crate::provided::{self, scratch, script};
 
 /// What the control plane derives the tokens of daemons from.
 const SIGNING_KEY: &[u8] = b"internal-test-token";
-const START_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// A sandbox behind nginx. All of it ends when this is dropped.
 pub(crate) struct Gateway {
@@ -51,7 +51,8 @@ impl Gateway {
         let program = Path::new(env!("CARGO_BIN_EXE_daemon"));
         let daemon = local.start_daemon(program, &token_of(run)).await;
 
-        let port = free_port();
+        let taken = Port::take();
+        let port = taken.number();
         let authority = (tls == Tls::With).then(Authority::make);
         let folder = scratch(&format!("nginx-{port}"));
         let settings = settings(port, &control_plane, &daemon, authority.as_ref());

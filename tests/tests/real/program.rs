@@ -1,13 +1,14 @@
 //! A program beside a test, for as long as a value lives.
 
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, ErrorKind};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::net::TcpSocket;
 
 /// How long a server has to come up, and to end.
 const START_LIMIT: Duration = Duration::from_secs(90);
@@ -73,8 +74,34 @@ impl Drop for Program {
     }
 }
 
-/// A port that was free a moment ago.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+/// A port of 127.0.0.1 that nobody else is given, for a server that reuses addresses, as nearly all
+/// do: it is bound and not listened at, and until that server does, connections are refused.
+pub(crate) struct Port(TcpSocket);
+
+impl Port {
+    pub(crate) fn take() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        // Servers ask for the one or the other; who shares a port with them has to ask for it too.
+        socket.set_reuseaddr(true).unwrap();
+        socket.set_reuseport(true).unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        Self(socket)
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.0.local_addr().unwrap().port()
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_for_the_server_that_is_given_it() {
+    let port = Port::take();
+    let address = ("127.0.0.1", port.number());
+    let refused = TcpStream::connect(address).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    // This one reuses addresses.
+    let server = TcpListener::bind(address).unwrap();
+    let client = TcpStream::connect(address).unwrap();
+    let (_, peer) = server.accept().unwrap();
+    assert_eq!(peer, client.local_addr().unwrap());
 }

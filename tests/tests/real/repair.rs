@@ -18,14 +18,15 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::program::{Program, free_port};
+use crate::program::{Port, Program};
 use crate::provided::{scratch, script};
 
 const KEY: &str = "a-key-of-the-test";
 
 /// A server with the small model, or with the weights that are given; and its address.
 fn start(weights: Option<&str>) -> (Program, String) {
-    let port = free_port();
+    let taken = Port::take();
+    let port = taken.number();
     let mut command = script("REAL_MODEL_PYTHON", "model_server.py");
     let log = scratch("repair").join(format!("{port}.log"));
     command
