@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use agent_loop::journal::ReadJournal;
+use agent_loop::journal::{CorruptJournal, ReadJournal};
 use agent_loop::workspace::SandboxWorkspace;
 use agent_loop::{
     Attempt, Budget, Event, Micros, Model, ModelError, ModelErrorKind, ModelReply, Outcome, Paths,
@@ -28,16 +28,15 @@ pub const TESTS: &str = "import unittest, amounts\n\n\n\
 /// What the model was told in the run of this folder, a turn each. Lines of the journal hold more: a
 /// number that is looked for there is found in a digest now and then.
 ///
-/// # Panics
+/// # Errors
 /// Where the journal cannot be read.
-#[must_use]
-pub fn prompts_of(run: impl AsRef<Path>) -> Vec<String> {
-    let journal = ReadJournal::read(run).expect("the run has a journal");
+pub fn prompts_of(run: impl AsRef<Path>) -> Result<Vec<String>, CorruptJournal> {
+    let journal = ReadJournal::read(run)?;
     let prompts = journal.known().filter_map(|record| match &record.event {
         Event::Asked(asked) => Some(asked.prompt.clone()),
         _ => None,
     });
-    prompts.collect()
+    Ok(prompts.collect())
 }
 
 /// A reply that reads `amounts.py`.

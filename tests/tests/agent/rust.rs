@@ -139,7 +139,7 @@ async fn a_suite_with_cargo_test_accepts_the_repair_and_nothing_else() {
         let verification = agent_loop::verify(&run).unwrap();
         assert_eq!(verification.proves_acceptance(), is_right, "{verification}");
         // What is hidden was in no prompt.
-        let prompts = prompts_of(&run);
+        let prompts = prompts_of(&run).unwrap();
         assert!(!prompts.is_empty(), "{name}");
         assert!(!prompts.concat().contains("4711471"), "{name}: {prompts:?}");
     }

@@ -206,7 +206,7 @@ async fn a_case_of_each_kind_accepts_what_is_right_and_nothing_that_is_by_heart(
         let hidden = "- an independent verification did not pass";
         assert!(case.observed.ends_with(hidden), "{id}: {}", case.observed);
         // Neither the answer nor what was asked is in what the candidate was told.
-        let prompts = prompts_of(out.join("by-heart").join(id).join("1"));
+        let prompts = prompts_of(out.join("by-heart").join(id).join("1")).unwrap();
         let tells = |prompt: &String| prompt.contains(NEVER) || prompt.contains("[40, 2]");
         let told: Vec<bool> = prompts.iter().map(tells).collect();
         assert_eq!(told, [false; 4], "{id}");
