@@ -11,7 +11,7 @@ use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt as _, StreamExt as _};
 use polyaxon_sandbox::pty::{PtyControl, PtyEvent, PtyExited};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use tokio_tungstenite::tungstenite;
 
 use super::patience::Patience;
@@ -65,7 +65,7 @@ pub(super) async fn serve(mut attached: Attached, socket: WebSocket) {
         // A socket that is closed with unread bytes takes back what was last written to it.
         while let Some(Ok(_)) = reading.stream.next().await {}
     };
-    let _in_time = timeout(CLOSE_LIMIT, close).await;
+    let _in_time = Patience::new(CLOSE_LIMIT).wait(close).await;
 }
 
 /// Why an attachment ended.
