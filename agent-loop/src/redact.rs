@@ -88,23 +88,30 @@ fn ends_in_word(name: &str, word: &str) -> bool {
 }
 
 /// `counts` is asked about each name with the text before and behind it.
+///
+/// Looks for separators, and back from each for a name: every check of every attempt comes through
+/// here, and the names would have to be looked for one by one.
 fn without_secrets(text: &str, counts: impl Fn(&str, &str, &str) -> bool) -> String {
-    let lower = text.to_ascii_lowercase();
-    let names = SECRET_NAMES.into_iter().chain([COOKIE, ADDRESS]);
-    let mut found: Vec<_> = names.flat_map(|name| lower.match_indices(name)).collect();
-    found.sort_unstable();
+    let part = |range: Range<usize>| text.get(range).unwrap_or_default();
+    let counts =
+        |start: usize, name: &str, end: usize| counts(part(0..start), name, part(end..text.len()));
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
-    for (start, name) in found {
-        let end = start + name.len();
-        let part = |range| text.get(range).unwrap_or_default();
-        let value = match name {
-            // It is a part of a value.
-            _ if start < at => None,
-            _ if !counts(part(0..start), name, part(end..text.len())) => None,
-            ADDRESS => password_in_address(&lower, end),
-            name => value_after(&lower, end, name),
+    for separator in memchr::memchr2_iter(b':', b'=', text.as_bytes()) {
+        // Before `at` it is a part of a value.
+        let Some(before) = text.get(at..separator) else {
+            continue;
         };
+        let end = at + before.trim_end_matches(['"', '\'', ' ', '\\']).len();
+        let name = name_at_the_end(part(at..end));
+        let secret = name.filter(|name| counts(end - name.len(), name, end));
+        let value = secret.and_then(|name| value_after(text, end, name));
+        let value = value.or_else(|| {
+            let start = separator + ADDRESS.len();
+            let is_address = part(separator..text.len()).starts_with(ADDRESS);
+            let is_meant = is_address && counts(separator, ADDRESS, start);
+            is_meant.then(|| password_in_address(text, start)).flatten()
+        });
         if let Some(value) = value {
             out.push_str(part(at..value.start));
             out.push_str(REDACTED);
@@ -115,11 +122,24 @@ fn without_secrets(text: &str, counts: impl Fn(&str, &str, &str) -> bool) -> Str
     out
 }
 
+/// The secret name that a text ends with.
+fn name_at_the_end(text: &str) -> Option<&'static str> {
+    let text = text.as_bytes();
+    let last = text.last()?.to_ascii_lowercase();
+    let ends = |name: &&str| {
+        let start = text.len().checked_sub(name.len());
+        let end = start.and_then(|start| text.get(start..));
+        name.as_bytes().last() == Some(&last)
+            && end.is_some_and(|end| end.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    SECRET_NAMES.into_iter().chain([COOKIE]).find(ends)
+}
+
 /// The value that belongs to a name which ends at `name_end`: behind a separator, in quotes up to
 /// the closing one, and else up to a blank or the beginning of another value. A scheme before the
 /// value (`Bearer x`) is a part of it.
-fn value_after(lower: &str, name_end: usize, name: &str) -> Option<Range<usize>> {
-    let after = lower.get(name_end..)?;
+fn value_after(text: &str, name_end: usize, name: &str) -> Option<Range<usize>> {
+    let after = text.get(name_end..)?;
     let separator: usize = after
         .chars()
         .take_while(|c| matches!(c, ':' | '=' | '"' | '\'' | ' ' | '\\'))
@@ -128,7 +148,7 @@ fn value_after(lower: &str, name_end: usize, name: &str) -> Option<Range<usize>>
     let separators = after.get(..separator)?;
     let (_, opening) = separators.rsplit_once([':', '='])?;
     let start = name_end + separator;
-    let value = lower.get(start..)?;
+    let value = text.get(start..)?;
     let line = value.get(..value.find(['\n', '\r']).unwrap_or(value.len()))?;
     let opening = opening.trim_start_matches(' ');
     // A quote that was escaped is closed by one that is, too.
@@ -170,7 +190,12 @@ fn unquoted(line: &str) -> usize {
         ends.next().map_or(line.len(), |(at, _)| from + at)
     };
     let first = word(0);
-    let scheme = matches!(line.get(..first), Some("bearer" | "token" | "basic"));
+    let scheme = line.get(..first).is_some_and(|word| {
+        let schemes = ["bearer", "token", "basic"];
+        schemes
+            .iter()
+            .any(|scheme| scheme.eq_ignore_ascii_case(word))
+    });
     match scheme && line.get(first..).is_some_and(|rest| rest.starts_with(' ')) {
         true => word(first + 1),
         false => first,
@@ -189,8 +214,8 @@ fn begins_a_pair(text: &str) -> bool {
 }
 
 /// Where the password of an address is whose `user:password@host` begins at `start`.
-fn password_in_address(lower: &str, start: usize) -> Option<Range<usize>> {
-    let rest = lower.get(start..)?;
+fn password_in_address(text: &str, start: usize) -> Option<Range<usize>> {
+    let rest = text.get(start..)?;
     let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '<');
     let authority = rest.get(..rest.find(ends).unwrap_or(rest.len()))?;
     let (user, _host) = authority.rsplit_once('@')?;
