@@ -149,7 +149,7 @@ pub enum Error {
     NotSent {
         /// The parts. They are in the report of the end too, but for files that can be sent by then.
         unsent: Vec<crate::Unsent>,
-        /// Why the first of them cannot be sent.
+        /// Why the first of them cannot be sent for which that is known.
         source: Arc<polyaxon_client::Error>,
     },
     /// The server did not take a call that cannot wait, such as the creation of a run.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::service::ServiceRoute;
-use super::watch::ended;
+use super::watch::{ended, pause_within};
 use super::{RunStatus, Runs};
 use crate::error::Error;
 use crate::ids::RunUuid;
@@ -83,7 +83,7 @@ impl Runs {
         let path = format!("{path}{}", check.path);
         let started = Instant::now();
         let (mut last, mut failure) = (RunStatus::Unknown, None);
-        let healthy = self.healthy(run, &path, (&mut last, &mut failure));
+        let healthy = self.healthy(run, &path, (started, limit), (&mut last, &mut failure));
         let healthy = timeout(limit, healthy).await;
         healthy.unwrap_or_else(|_| {
             Err(Error::WaitTimedOut {
@@ -101,6 +101,7 @@ impl Runs {
         &self,
         run: RunUuid,
         path: &str,
+        (started, limit): (Instant, Duration),
         (last, failure): (&mut RunStatus, &mut Option<Error>),
     ) -> Result<(), Error> {
         let mut pause = FIRST_PAUSE;
@@ -122,7 +123,7 @@ impl Runs {
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return Err(error),
             }
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(pause_within(limit, started.elapsed(), pause)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

@@ -14,8 +14,9 @@ use crate::ids::RunUuid;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// And at last.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How long before the limit it asks what the run waits for; a quarter of the limit at most.
-const HINT_TIME: Duration = Duration::from_secs(1);
+/// How long before the limit it looks once more, however long the pauses are by then, and asks what
+/// the run waits for; a quarter of the limit at most.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// How long to wait, and whom to tell meanwhile.
 #[must_use = "a Wait does nothing until it is passed on"]
@@ -135,10 +136,10 @@ impl Runs {
         let limit = wait.limit;
         let (mut last, mut failure, mut hint) = (None, None, String::new());
         let watched = {
-            let watch = self.watch(run, &mut wait, (&mut last, &mut failure), go_on);
+            let watch = self.watch(run, &mut wait, started, (&mut last, &mut failure), go_on);
             // Asked beside it, and shortly before the limit: it can last as long as any call.
             let ask = async {
-                tokio::time::sleep(limit - HINT_TIME.min(limit / 4)).await;
+                tokio::time::sleep(last_look(limit)).await;
                 hint = self.hint(run).await;
                 std::future::pending().await
             };
@@ -169,6 +170,7 @@ impl Runs {
         &self,
         run: RunUuid,
         wait: &mut Wait,
+        started: Instant,
         (last, failure): (&mut Option<Statuses>, &mut Option<Error>),
         go_on: impl Fn(&Statuses) -> bool + Send,
     ) -> Result<Statuses, Error> {
@@ -180,7 +182,7 @@ impl Runs {
                 Err(error) if error.is_retryable() => Some(error),
                 Err(error) => return Err(error),
             };
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(pause_within(wait.limit, started.elapsed(), pause)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
@@ -217,6 +219,20 @@ impl Runs {
     }
 }
 
+/// When a wait looks for the last time, from its beginning.
+fn last_look(limit: Duration) -> Duration {
+    limit - LAST_LOOK.min(limit / 4)
+}
+
+/// A pause that does not go beyond the last look. What has come by then is seen, however long the
+/// pauses are.
+pub(super) fn pause_within(limit: Duration, waited: Duration, pause: Duration) -> Duration {
+    match last_look(limit).saturating_sub(waited) {
+        Duration::ZERO => pause,
+        left => pause.min(left),
+    }
+}
+
 /// The reason and the message of the last condition.
 pub(super) fn last_words(conditions: Vec<StatusCondition>) -> (Option<String>, Option<String>) {
     match conditions.into_iter().next_back() {
@@ -233,5 +249,44 @@ pub(super) fn ended(statuses: Statuses) -> Error {
         status: statuses.status,
         reason,
         message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_looks_once_more_shortly_before_its_limit() {
+        let of = Duration::from_millis;
+        for (limit, looks) in [
+            (100, vec![10, 30, 70, 75]),
+            (4_000, vec![10, 30, 70, 150, 310, 630, 1_270, 2_550, 3_000]),
+            (
+                9_000,
+                vec![10, 30, 70, 150, 310, 630, 1_270, 2_550, 5_110, 8_000],
+            ),
+        ] {
+            let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
+            let mut seen = Vec::new();
+            loop {
+                waited += pause_within(of(limit), waited, pause);
+                if waited >= of(limit) {
+                    break;
+                }
+                seen.push(waited);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            let looks: Vec<Duration> = looks.into_iter().map(of).collect();
+            assert_eq!(seen, looks, "{limit} ms");
+        }
+        assert_eq!(
+            pause_within(Duration::MAX, of(1), LONGEST_PAUSE),
+            LONGEST_PAUSE
+        );
+        assert_eq!(
+            pause_within(Duration::ZERO, of(1), FIRST_PAUSE),
+            FIRST_PAUSE
+        );
     }
 }

@@ -71,9 +71,11 @@ impl GivenUp {
     pub(super) fn done(&mut self, flush: Flush) {
         let parts = self.parts.iter().filter(|(number, _)| *number > flush.told);
         let unsent: Vec<Unsent> = parts.map(|(_, part)| part.clone()).collect();
-        let source = unsent.first().and_then(|part| part.cause.clone());
+        let source = unsent.iter().find_map(|part| part.cause.clone());
         let result = match source {
-            None => Ok(()),
+            None if unsent.is_empty() => Ok(()),
+            // Without a cause, it is the time that was up: that is so once the run has ended.
+            None => Err(Error::Ended),
             Some(source) => Err(Error::NotSent { unsent, source }),
         };
         if flush.answer.send(result).is_ok() {
@@ -149,5 +151,29 @@ mod tests {
         let all: Vec<_> = all.iter().map(Unsent::what).collect();
         let file = |path: &str| Sending::File(path.to_owned());
         assert_eq!(all, [&file("b"), &file("a")]);
+    }
+
+    #[test]
+    fn what_the_time_was_up_for_is_no_success() {
+        let unknown = || Unsent {
+            cause: None,
+            ..part("status")
+        };
+        let mut given_up = GivenUp::default();
+        given_up.add(unknown());
+        let (answer, mut answered) = oneshot::channel();
+        given_up.done(given_up.flush(0, answer));
+        let result = answered.try_recv().unwrap();
+        assert!(matches!(result, Err(Error::Ended)), "{result:?}");
+        // A cause that is known goes before.
+        given_up.add(unknown());
+        given_up.add(part("a"));
+        let (answer, mut answered) = oneshot::channel();
+        given_up.done(given_up.flush(0, answer));
+        let result = answered.try_recv().unwrap();
+        assert!(
+            matches!(&result, Err(Error::NotSent { unsent, .. }) if unsent.len() == 2),
+            "{result:?}"
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! What a server refuses for good, as a proxy refuses a file that is too large.
 
+use std::path::Path;
+
 use polyaxon_client::{Client, Config, RunUuid};
 use polyaxon_tracking::{Error, Sending, TrackedRun, Tracking, Unsent};
 use serde_json::json;
@@ -46,22 +48,26 @@ fn assert_refused(flushed: Result<(), Error>) {
     assert_eq!(source.status().map(|status| status.as_u16()), Some(413));
 }
 
-#[tokio::test]
-async fn a_file_that_was_refused_is_sent_once_it_is_another() {
+/// A run whose server refuses the first uploads, so many, and has to be asked for all of them.
+async fn refusing(uploads: u64, folder: &Path) -> (MockServer, TrackedRun) {
     let (server, uuid) = server().await;
-    let folder = tempfile::tempdir().unwrap();
+    let at = format!("/streams/v1/ns/acme/demo/runs/{uuid}/artifact");
     Mock::given(method("POST"))
-        .and(path(format!(
-            "/streams/v1/ns/acme/demo/runs/{uuid}/artifact"
-        )))
+        .and(path(at))
         .respond_with(ResponseTemplate::new(413))
-        .up_to_n_times(1)
-        .expect(1)
+        .up_to_n_times(uploads)
+        .expect(uploads)
         .mount(&server)
         .await;
-    let run = TrackedRun::start(tracking(&server).folder(folder.path().join("run")))
-        .await
-        .unwrap();
+    let tracking = tracking(&server).folder(folder.join("run"));
+    (server, TrackedRun::start(tracking).await.unwrap())
+}
+
+#[tokio::test]
+async fn a_file_that_was_refused_is_sent_once_it_is_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, run) = refusing(1, folder.path()).await;
+    let uuid = run.uuid();
     let path = run.outputs_path("ckpt.bin").unwrap();
     std::fs::write(&path, "too large").unwrap();
     assert_refused(run.flush().await);
@@ -77,19 +83,8 @@ async fn a_file_that_was_refused_is_sent_once_it_is_another() {
 
 #[tokio::test]
 async fn a_file_that_stays_refused_is_in_the_report_once() {
-    let (server, uuid) = server().await;
     let folder = tempfile::tempdir().unwrap();
-    Mock::given(method("POST"))
-        .and(path(format!(
-            "/streams/v1/ns/acme/demo/runs/{uuid}/artifact"
-        )))
-        .respond_with(ResponseTemplate::new(413))
-        .expect(2)
-        .mount(&server)
-        .await;
-    let run = TrackedRun::start(tracking(&server).folder(folder.path().join("run")))
-        .await
-        .unwrap();
+    let (_server, run) = refusing(2, folder.path()).await;
     let path = run.outputs_path("ckpt.bin").unwrap();
     for text in ["too large", "larger still"] {
         std::fs::write(&path, text).unwrap();
